@@ -1,0 +1,1 @@
+"""A radix-tree KV prefix cache."""
