@@ -10,7 +10,7 @@
     │   └── TraceError                     a file, or a row of it, that is no trace
     ├── HandleError                        a handle of another cache, or used after its release
     ├── LockError                          a lock_ref released more often than taken
-    ├── PageError                          a page id freed twice, unknown, or given for the wrong key
+    ├── PageError                          a page id freed twice, unknown, or out of place
     ├── OutOfPagesError                    more pages asked for than are free
     ├── RequestError                       a request the scheduler cannot take or does not know
     │   ├── RequestTooLargeError           it could never be admitted: the numbers say why
