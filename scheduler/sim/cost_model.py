@@ -1,0 +1,107 @@
+"""CostModel: how many seconds one step of the simulated engine takes."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from radixcache.errors import ConfigError
+
+__all__ = ["CostModel", "StepLoad"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepLoad:
+    """What one step computes; all a cost model may look at.
+
+    ``attention_tokens2`` is the sum over the prefill chunks of new * (cached + new / 2):
+    the query-key pairs a causal attention visits.
+    """
+
+    prefill_tokens: int
+    attention_tokens2: float
+    running: int
+    context_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostModel:
+    """Linear in the five terms of a step: ``a + b*new + c*pairs + d*running + e*context``.
+
+    The defaults are no measurement of any server: seconds from them order policies, and
+    ``calibrated`` stays False so that each report says so. Cost: O(1) a step.
+    Ref: SCHEDULING.md 7 (8 ms a step, 20,000 prefill tokens/s; decode near 30 ms at 256 running).
+    """
+
+    step_s: float = 0.008
+    per_prefill_token_s: float = 1 / 20_000
+    per_attention_pair_s: float = 0.0
+    per_running_s: float = 0.000_085
+    per_context_token_s: float = 0.0
+    calibrated: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "calibrated":
+                if not isinstance(value, bool):
+                    raise ConfigError(f"cost model: calibrated is {value!r}: give true or false")
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ConfigError(f"cost model: {field.name} is {value!r}: give seconds, 0 or more")
+            if not math.isfinite(value) or value < 0:
+                raise ConfigError(f"cost model: {field.name} is {value!r}: give seconds, 0 or more")
+        if self.step_s <= 0 and self.per_prefill_token_s <= 0:
+            raise ConfigError("cost model: a step would take no time: set step_s above 0")
+
+    @classmethod
+    def from_rate(cls, prefill_tokens_per_s: float) -> CostModel:
+        """Return the default model with another prefill rate in tokens a second."""
+        if not (math.isfinite(prefill_tokens_per_s) and prefill_tokens_per_s > 0):
+            raise ConfigError(
+                f"prefill rate is {prefill_tokens_per_s!r} tokens/s: give a number above 0"
+            )
+        return cls(per_prefill_token_s=1 / prefill_tokens_per_s)
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> CostModel:
+        """Read a model from a JSON object whose keys are this class's fields.
+
+        Raises: ConfigError where the file is no such object.
+        """
+        known = [field.name for field in fields(cls)]
+        try:
+            raw = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cost model {path}: cannot be read as JSON: {error}") from error
+        if not isinstance(raw, dict):
+            raise ConfigError(f"cost model {path}: is no JSON object: use keys {', '.join(known)}")
+        unknown = sorted(set(raw) - set(known))
+        if unknown:
+            raise ConfigError(
+                f"cost model {path}: unknown key {unknown[0]!r}: use {', '.join(known)}"
+            )
+        return cls(**raw)
+
+    @property
+    def prefill_tokens_per_s(self) -> float:
+        """The rate of a prefill-only step of endless length, attention apart."""
+        return math.inf if self.per_prefill_token_s == 0 else 1 / self.per_prefill_token_s
+
+    def step_seconds(self, load: StepLoad) -> float:
+        """Return the seconds a step with this load takes."""
+        return (
+            self.step_s
+            + self.per_prefill_token_s * load.prefill_tokens
+            + self.per_attention_pair_s * load.attention_tokens2
+            + self.per_running_s * load.running
+            + self.per_context_token_s * load.context_tokens
+        )
+
+    def describe(self) -> str:
+        """Return one line for a report's list of assumptions."""
+        terms = ", ".join(f"{name}={value:g}" for name, value in asdict(self).items() if value)
+        kind = "calibrated" if self.calibrated else "uncalibrated"
+        return f"cost model ({kind}): {terms}"
