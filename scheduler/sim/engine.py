@@ -1,0 +1,196 @@
+"""simulate: drive a Scheduler with a virtual clock; one reproducible run."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+from radixcache.errors import IntegrityError, RequestError, RequestTooLargeError
+from scheduler.batch import Batch, StepRecord
+from scheduler.events import Event, Finished
+from scheduler.request import Request, RequestState
+from scheduler.scheduler import Result, Scheduler
+from scheduler.sim.cost_model import CostModel, StepLoad
+from scheduler.sim.outputs import answer_tokens, output_length
+from scheduler.sim.source import RequestSource
+
+__all__ = ["RunObserver", "Simulation", "step_load"]
+
+
+class RunObserver(Protocol):
+    """Who listens to a run; `scheduler.report.Recorder` is one."""
+
+    def on_submit(self, state: RequestState) -> None:
+        """Learn that a request was accepted."""
+        ...
+
+    def on_reject(self, request: Request, reason: str) -> None:
+        """Learn that a request was refused."""
+        ...
+
+    def on_step(self, record: StepRecord) -> None:
+        """Learn how a step went."""
+        ...
+
+    def on_finish(self, state: RequestState) -> None:
+        """Learn that a request ended."""
+        ...
+
+
+class _Flight(NamedTuple):
+    batch: Batch
+    end_s: float
+
+
+def step_load(batch: Batch) -> StepLoad:
+    """Return what the step of a batch computes. Cost: O(chunks) and one numpy sum."""
+    decoding = batch.lengths[len(batch.chunks) :]
+    return StepLoad(
+        prefill_tokens=batch.prefill_tokens,
+        attention_tokens2=sum(
+            chunk.tokens * (chunk.start_tokens + chunk.tokens / 2) for chunk in batch.chunks
+        ),
+        running=len(batch.rids),
+        context_tokens=int(decoding.sum()) if len(decoding) else 0,
+    )
+
+
+class Simulation:
+    """A virtual clock around one scheduler: submit at arrival, run steps, give tokens.
+
+    Steps follow each other on one device; with ``max_in_flight`` above 1 the next step is
+    scheduled while earlier ones run. ``check_every_step`` verifies the scheduler's
+    invariants after each call, for tests. The same inputs give the same run.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        source: RequestSource,
+        cost: CostModel,
+        observer: RunObserver,
+        *,
+        check_every_step: bool = False,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self._scheduler = scheduler
+        self._source = source
+        self._cost = cost
+        self._observer = observer
+        self._check = check_every_step
+        self._on_progress = on_progress
+        self._flights: deque[_Flight] = deque()
+        self._states: dict[str, RequestState] = {}
+        self._lengths: dict[str, int] = {}
+        self._ended = 0
+        self._device_free_s = 0.0
+        self.now = 0.0
+
+    def run(self) -> float:
+        """Run until every request ended; return the time of the end in seconds."""
+        limit = self._scheduler.config.max_in_flight
+        while True:
+            self._submit_until(self.now)
+            while len(self._flights) < limit and self._start_step():
+                pass
+            arrival = self._source.next_arrival_s()
+            if self._flights:
+                end = self._flights[0].end_s
+                if arrival is not None and arrival < end:
+                    self._submit_until(arrival if len(self._flights) < limit else end)
+                    continue
+                self._complete_step()
+            elif arrival is not None:
+                self.now = max(self.now, arrival)
+            elif self._states:
+                raise IntegrityError(
+                    f"{len(self._states)} requests wait at {self.now} s, nothing runs and "
+                    "nothing arrives: the scheduler makes no progress"
+                )
+            else:
+                return self.now
+
+    def _submit_until(self, until_s: float) -> None:
+        """Submit what arrives up to and including ``until_s``, each at its own time."""
+        while (arrival := self._source.next_arrival_s()) is not None and arrival <= until_s:
+            request = self._source.pop()
+            self.now = max(self.now, arrival)
+            try:
+                ticket = self._scheduler.submit(request, arrival)
+            except RequestTooLargeError:
+                self._observer.on_reject(request, "larger than the cache")
+                self._count_end()
+            except RequestError as error:
+                self._observer.on_reject(request, type(error).__name__)
+                self._count_end()
+            else:
+                self._states[request.rid] = ticket.state
+                self._lengths[request.rid] = output_length(ticket.state)
+                self._observer.on_submit(ticket.state)
+
+    def _start_step(self) -> bool:
+        scheduler = self._scheduler
+        batch = scheduler.schedule(self.now)
+        self._take(batch.events)
+        if self._check:
+            scheduler.check()
+        if batch.is_empty:
+            return False
+        start = max(self.now, self._device_free_s)
+        seconds = self._cost.step_seconds(step_load(batch))
+        self._device_free_s = start + seconds
+        self._flights.append(_Flight(batch, start + seconds))
+        report = scheduler.report()
+        self._observer.on_step(
+            StepRecord(
+                start_s=start,
+                duration_s=seconds,
+                prefill_tokens=batch.prefill_tokens,
+                decode_tokens=batch.decode_tokens,
+                running=report.running,
+                waiting=report.waiting,
+                backlog_tokens=report.backlog_tokens,
+                free_pages=report.free_pages,
+                evictable_pages=report.evictable_pages,
+                protected_pages=report.protected_pages,
+                evicted_pages=batch.evicted_pages,
+                retracted=batch.retracted,
+            )
+        )
+        return True
+
+    def _complete_step(self) -> None:
+        batch, end_s = self._flights.popleft()
+        self.now = max(self.now, end_s)
+        self._take(self._scheduler.complete(batch, self._results(batch), self.now))
+        if self._check:
+            self._scheduler.check()
+
+    def _results(self, batch: Batch) -> dict[str, Result]:
+        """One token for each request that ends its prompt in this step or decodes."""
+        results: dict[str, Result] = {}
+        done = [chunk.rid for chunk in batch.chunks if chunk.last]
+        for rid in (*done, *batch.decode_rids):
+            state = self._states.get(rid)
+            if state is None:
+                results[rid] = ((), None)
+                continue
+            position = state.output_tokens
+            last = position + 1 >= self._lengths[rid]
+            results[rid] = (answer_tokens(state, position, 1), "stop" if last else None)
+        return results
+
+    def _take(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if type(event) is Finished:
+                state = event.state
+                del self._states[state.rid], self._lengths[state.rid]
+                self._observer.on_finish(state)
+                self._source.finished(state, self.now)
+                self._count_end()
+
+    def _count_end(self) -> None:
+        self._ended += 1
+        if self._on_progress is not None:
+            self._on_progress(self._ended)

@@ -1,0 +1,41 @@
+"""What the simulated model answers: the recorded tokens, or a stream nobody else has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from radixcache import KeyKind
+from scheduler.request import RequestState
+
+__all__ = ["answer_tokens", "output_length"]
+
+# Odd multipliers spread the streams of neighbouring requests over the 31-bit ids.
+_REQUEST_STEP = 0x9E37_79B1
+_TOKEN_STEP = 0x85EB_CA6B
+_ID_MASK = 0x7FFF_FFFF
+
+
+def output_length(state: RequestState) -> int:
+    """Return how many tokens the model will give: as recorded, at most ``max_new_tokens``."""
+    request = state.request
+    recorded = request.recorded_output_tokens
+    if recorded is None and request.recorded_output_ids is not None:
+        recorded = len(request.recorded_output_ids)
+    if recorded is None:
+        return request.max_new_tokens
+    return max(1, min(recorded, request.max_new_tokens))
+
+
+def answer_tokens(state: RequestState, position: int, count: int) -> Sequence[int]:
+    """Return output tokens ``[position, position + count)`` of a request.
+
+    Unknown ids become a stream of the request's own, so that cached answers use memory but
+    match nobody's prompt by accident; a block-hash key has no ids for output at all.
+    """
+    ids = state.request.recorded_output_ids
+    if ids is not None and position + count <= len(ids):
+        return ids[position : position + count]
+    if state.request.key.kind is KeyKind.BLOCKS:
+        return (0,) * count
+    first = (state.arrival_seq + 1) * _REQUEST_STEP
+    return [(first + at * _TOKEN_STEP) & _ID_MASK for at in range(position, position + count)]
