@@ -1,0 +1,139 @@
+"""Token ids to little-endian bytes and back, without a Python loop per token."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from operator import index
+from typing import Any
+
+from radixcache.errors import TokenError
+
+__all__ = [
+    "PAIR_LIMIT",
+    "TOKEN_LIMIT",
+    "WIDE_LIMIT",
+    "pack_pairs",
+    "pack_units",
+    "unpack_units",
+]
+
+TOKEN_LIMIT = 2**32
+WIDE_LIMIT = 2**63
+PAIR_LIMIT = 2**31
+
+_INT_CODES = frozenset("bBhHiIlLqQnN")
+_LITTLE = sys.byteorder == "little"
+
+
+def pack_units(tokens: Iterable[int], limit: int) -> bytes:
+    """Pack ids below ``limit``: 8 bytes each if it is ``WIDE_LIMIT``, 4 bytes otherwise.
+
+    Raises:
+        TokenError: an id is a bool, a float, no int, negative or not below ``limit``.
+
+    """
+    size = 8 if limit == WIDE_LIMIT else 4
+    if isinstance(tokens, list | tuple):
+        data = _pack_list(tokens, size, limit)
+    elif isinstance(tokens, bytes | bytearray | str):
+        raise TokenError(f"tokens are a {type(tokens).__name__}: give token ids, not text or bytes")
+    else:
+        data = _pack_other(tokens, size, limit)
+    # Only these two limits lie below what the width itself can hold.
+    if (size == 8 or limit == PAIR_LIMIT) and not data[size - 1 :: size].isascii():
+        raise _bad_token(unpack_units(data, size), limit)
+    return data
+
+
+def unpack_units(data: bytes, size: int) -> list[int]:
+    """Return the unsigned units of ``size`` bytes."""
+    return list(struct.unpack(f"<{len(data) // size}{'I' if size == 4 else 'Q'}", data))
+
+
+def pack_pairs(data: bytes) -> tuple[bytes, bytes]:
+    """Make n-1 pairs of n packed 4-byte tokens; also return the last token's bytes."""
+    tail = data[-4:]
+    if len(data) < 8:
+        return b"", tail
+    out = bytearray(2 * len(data) - 8)
+    words = memoryview(out).cast("I")
+    source = memoryview(data).cast("I")
+    words[0::2] = source[:-1]
+    words[1::2] = source[1:]
+    return bytes(out), tail
+
+
+def _pack_list(tokens: Sequence[int], size: int, limit: int) -> bytes:
+    kinds = set(map(type, tokens))
+    if kinds and kinds != {int}:
+        # Ints of numpy or torch are fine, and bool, which counts as an int, is not.
+        if bool in kinds or float in kinds:
+            raise _bad_token(tokens, limit)
+        try:
+            tokens = list(map(index, tokens))
+        except TypeError:
+            raise _bad_token(tokens, limit) from None
+    try:
+        return struct.pack(f"<{len(tokens)}{'I' if size == 4 else 'Q'}", *tokens)
+    except struct.error:
+        raise _bad_token(tokens, limit) from None
+
+
+def _pack_other(tokens: Any, size: int, limit: int) -> bytes:
+    """Pack what has a buffer, or gives one through ``numpy()`` as torch does, else iterate."""
+    if not hasattr(tokens, "__array_interface__") and hasattr(tokens, "numpy"):
+        tokens = tokens.cpu().numpy() if hasattr(tokens, "cpu") else tokens.numpy()
+    try:
+        view = memoryview(tokens)
+    except (TypeError, ValueError, BufferError):
+        return _pack_list(list(tokens), size, limit)
+    code = (view.format or "B").lstrip("@=<>!")
+    if view.ndim != 1 or code not in _INT_CODES:
+        raise TokenError(
+            f"tokens are a {view.ndim}-dimensional buffer of format {view.format!r}: "
+            "give one dimension of ints"
+        )
+    if not view:
+        return b""
+    if not _LITTLE or view.itemsize < 4 or view.format[0] in ">!":
+        order = view.format[0] if view.format[0] in "<>!" else "="
+        code = {1: "b", 2: "h", 4: "i", 8: "q"}[view.itemsize] if code.islower() else code
+        code = {1: "B", 2: "H", 4: "I", 8: "Q"}[view.itemsize] if code.isupper() else code
+        return _pack_list(struct.unpack(f"{order}{len(view)}{code}", view.tobytes()), size, limit)
+    data = view.tobytes()
+    signed = code.islower()
+    if signed and not data[view.itemsize - 1 :: view.itemsize].isascii():
+        raise _bad_token(view.tolist(), limit)
+    if view.itemsize == size:
+        return data
+    if size == 4:
+        words = memoryview(data).cast("I")
+        if any(words[1::2].tobytes().strip(b"\0")):
+            raise _bad_token(view.tolist(), limit)
+        return words[::2].tobytes()
+    out = bytearray(2 * len(data))
+    memoryview(out).cast("I")[::2] = memoryview(data).cast("I")
+    return bytes(out)
+
+
+def _bad_token(tokens: Iterable[Any], limit: int) -> TokenError:
+    """Return the error that names the first token that cannot be packed."""
+    for position, token in enumerate(tokens):
+        if type(token) in {bool, float} or not hasattr(token, "__index__"):
+            return TokenError(
+                f"token {position} is {token!r} ({type(token).__name__}): give an int"
+            )
+        try:
+            value = index(token)
+        except TypeError:
+            return TokenError(
+                f"token {position} is {token!r} ({type(token).__name__}): give an int"
+            )
+        if value < 0:
+            return TokenError(f"token {position} is {value}: a token id is not negative")
+        if value >= limit:
+            more = ", or make the key with wide=True" if limit == TOKEN_LIMIT else ""
+            return TokenError(f"token {position} is {value}: give an id below {limit}{more}")
+    return TokenError("a token cannot be packed")
