@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from radixcache import KeyKind, Namespace, PrefixKey
-from radixcache.errors import ConfigError
+from radixcache.errors import ConfigError, KeyKindError
 from scheduler.hyperloglog import HyperLogLog
 from scheduler.request import Request
 
@@ -85,7 +85,8 @@ class OptimalMeter:
     Cost: ``add`` O(key bytes compared + spans on one path) while exact, then one blake2b a
     page outside the trie; reading O(1). Memory: the distinct pages, at most
     ``exact_limit_bytes`` and one key.
-    Raises: ConfigError for a page size below 1.
+    Raises: ConfigError for a page size below 1; KeyKindError for a block-hash key of another
+    page size.
     """
 
     __slots__ = (
@@ -100,7 +101,7 @@ class OptimalMeter:
             raise ConfigError(f"page_size is {page_size}: give at least 1 token a page")
         self._page_size = page_size
         self._exact_limit_bytes = exact_limit_bytes
-        self._roots: dict[tuple[Namespace, KeyKind], _Span] = {}
+        self._roots: dict[tuple[Namespace, int], _Span] = {}
         self._bytes = 0
         self._pages = 0  # sum of max(1, m_v) over the trie
         self._distinct_pages = 0
@@ -136,11 +137,14 @@ class OptimalMeter:
         self._own_tokens += prompt_tokens - full * page
         seen = self._mark(key, full, forced_from=cap, asked=True)
         if output_key is not None:
-            self.add_output(output_key, prompt_tokens)
+            self.add_output(output_key, min(prompt_tokens, len(key)))
         return min(seen, cap) * page
 
     def add_output(self, computed: PrefixKey, prompt_tokens: int) -> None:
-        """Add the computed prompt + output of a request whose output is cached."""
+        """Add the computed prompt + output of a request whose output is cached.
+
+        The first ``prompt_tokens`` of the key are its prompt.
+        """
         stop = len(computed) // self._page_size
         self._mark(computed, stop, held_from=min(prompt_tokens // self._page_size, stop))
 
@@ -198,9 +202,9 @@ class OptimalMeter:
     ) -> int:
         """Walk the first ``stop`` pages, change their history; return the pages known before."""
         width = self._page_bytes(key)
-        root = self._roots.get((key.namespace, key.kind))
+        root = self._roots.get((key.namespace, key.layout))
         if root is None:
-            root = self._roots[key.namespace, key.kind] = _Span(b"")
+            root = self._roots[key.namespace, key.layout] = _Span(b"")
         data = key.data
         first_changed = forced_from if forced_from is not None else held_from or 0
         path, seen = self._path(root, data, stop * width, first_changed * width, width)
@@ -253,7 +257,7 @@ class OptimalMeter:
             self._covering, self._paid, self._seen_outside = (HyperLogLog() for _ in range(3))
         width = self._page_bytes(key)
         data = key.data
-        chain = blake2b(repr((tuple(key.namespace), key.kind.name)).encode(), digest_size=8)
+        chain = blake2b(repr((tuple(key.namespace), key.layout)).encode(), digest_size=8)
         chain.update(data[: pages.start * width])
         for page in pages:
             chain.update(data[page * width : (page + 1) * width])
@@ -269,7 +273,14 @@ class OptimalMeter:
 
     def _page_bytes(self, key: PrefixKey) -> int:
         """Return the bytes of one page: one 8-byte id in block-hash keys."""
-        return key.unit_bytes * (1 if key.kind is KeyKind.BLOCKS else self._page_size)
+        if key.kind is not KeyKind.BLOCKS:
+            return key.unit_bytes * self._page_size
+        if key.page_size != self._page_size:
+            raise KeyKindError(
+                f"a key of {key.page_size}-token blocks in a meter of {self._page_size}-token "
+                "pages: use the page size of the trace"
+            )
+        return key.unit_bytes
 
 
 def optimal_prefill(
@@ -318,8 +329,7 @@ def computed_key(request: Request) -> PrefixKey | None:
         kept = min(kept, request.visible_tokens)
     if kept < 1:
         return None
-    key = request.key
-    whole = PrefixKey.from_packed(key.data, key.kind, key.namespace)
+    whole = request.key[:]
     whole.extend(ids[:kept])
     return whole
 

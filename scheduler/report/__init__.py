@@ -1,3 +1,3 @@
 """What a replay found: metrics, recorder, summary, table, JSON and CSV."""
 
-__all__: list[str] = []
+__all__ = ()

@@ -104,7 +104,7 @@ def to_csv(summaries: Sequence[Summary]) -> str:
     )
     for summary in summaries:
         verdict = summary.load.verdict
-        row = [summary.label, verdict.value if verdict else None, summary.seed]
+        row: list[Assumption] = [summary.label, verdict.value if verdict else None, summary.seed]
         row += [str(summary.calibrated).lower(), str(summary.optimal_exact).lower()]
         row += [summary.values[m.name] for m in METRICS]
         row += [summary.assumptions.get(name) for name in assumed]
