@@ -1,1 +1,88 @@
-"""A cache-aware scheduler."""
+"""A cache-aware scheduler. Names are imported when first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scheduler.admission import AdmissionRefusal
+    from scheduler.batch import Batch, PageRemap, PrefillChunk, RowChange, StepRecord
+    from scheduler.config import SchedulerConfig
+    from scheduler.events import Admitted, Event, Finished, FirstToken, Retracted
+    from scheduler.policies import (
+        FCFS,
+        LPM,
+        SCHEDULE_POLICIES,
+        SPF,
+        SchedulePolicy,
+        SGLangLPM,
+        make_schedule_policy,
+    )
+    from scheduler.request import Request, RequestState, RequestStatus
+    from scheduler.scheduler import Scheduler, Ticket
+    from scheduler.scheduler_report import SchedulerReport, Totals
+    from scheduler.waiting_queue import Candidate, WaitingQueue
+
+__all__ = [
+    "FCFS",
+    "LPM",
+    "SCHEDULE_POLICIES",
+    "SPF",
+    "AdmissionRefusal",
+    "Admitted",
+    "Batch",
+    "Candidate",
+    "Event",
+    "Finished",
+    "FirstToken",
+    "PageRemap",
+    "PrefillChunk",
+    "Request",
+    "RequestState",
+    "RequestStatus",
+    "Retracted",
+    "RowChange",
+    "SGLangLPM",
+    "SchedulePolicy",
+    "Scheduler",
+    "SchedulerConfig",
+    "SchedulerReport",
+    "StepRecord",
+    "Ticket",
+    "Totals",
+    "WaitingQueue",
+    "make_schedule_policy",
+]
+
+_MODULES = {
+    "scheduler.admission": ("AdmissionRefusal",),
+    "scheduler.batch": ("Batch", "PageRemap", "PrefillChunk", "RowChange", "StepRecord"),
+    "scheduler.config": ("SchedulerConfig",),
+    "scheduler.events": ("Admitted", "Event", "Finished", "FirstToken", "Retracted"),
+    "scheduler.policies": (
+        "FCFS",
+        "LPM",
+        "SCHEDULE_POLICIES",
+        "SPF",
+        "SGLangLPM",
+        "SchedulePolicy",
+        "make_schedule_policy",
+    ),
+    "scheduler.request": ("Request", "RequestState", "RequestStatus"),
+    "scheduler.scheduler": ("Scheduler", "Ticket"),
+    "scheduler.scheduler_report": ("SchedulerReport", "Totals"),
+    "scheduler.waiting_queue": ("Candidate", "WaitingQueue"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module 'scheduler' has no attribute {name!r}")
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

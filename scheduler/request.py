@@ -1,15 +1,20 @@
-"""Request: what was asked, by a client or by a row of a trace."""
+"""Request: what was asked, by a client or by a row of a trace; RequestState: what happened."""
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
-from typing import Literal
+from enum import Enum
+from typing import Literal, TypeAlias
 
-from radixcache import PrefixKey
+from radixcache import KeyKind, PrefixKey
 
-__all__ = ["CacheOutput", "Request"]
+__all__ = ["CacheOutput", "Request", "RequestState", "RequestStatus", "TokenIds"]
 
 CacheOutput = Literal["all", "none", "visible"]
+
+TokenIds: TypeAlias = "array[int]"
+"""Output token ids, in an ``array`` as wide as the request's key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +44,134 @@ class Request:
     """The true output length, where a trace knows it. The scheduler never reads it."""
     recorded_output_ids: tuple[int, ...] | None = None
     """The true output token ids, where a trace has them. The scheduler never reads them."""
+
+
+class RequestStatus(Enum):
+    """Where a request is in its life; the last three are the ends."""
+
+    WAITING = "waiting"
+    PREFILL = "prefill"
+    """Admitted; a part of its prompt is not scheduled yet."""
+    DECODE = "decode"
+    """Its whole prompt is computed or in flight."""
+    FINISHED = "finished"
+    ABORTED = "aborted"
+    REJECTED = "rejected"
+
+
+class RequestState:
+    """What happened to one request so far; written by the scheduler only.
+
+    Lengths count tokens, times are the ``now`` of the call they happened in.
+    """
+
+    __slots__ = (
+        "admissions",
+        "admitted_s",
+        "arrival_seq",
+        "bound_tokens",
+        "cap_tokens",
+        "computed_tokens",
+        "finish_reason",
+        "finished_s",
+        "first_token_s",
+        "hit_tokens",
+        "key",
+        "outputs",
+        "overtaken_tokens",
+        "page_size",
+        "prefill_tokens",
+        "recomputed_tokens",
+        "request",
+        "resumed_tokens",
+        "retractions",
+        "rid",
+        "status",
+        "submitted_s",
+    )
+
+    def __init__(
+        self, request: Request, *, arrival_seq: int, page_size: int, submitted_s: float
+    ) -> None:
+        self.request = request
+        self.rid = request.rid
+        self.arrival_seq = arrival_seq
+        """Place in the order of arrival, kept for life."""
+        self.page_size = page_size
+        self.status = RequestStatus.WAITING
+        self.key = request.key
+        """The prompt, after a retraction followed by the output that may be published."""
+        self.outputs: TokenIds = array("I" if request.key.kind is KeyKind.TOKENS else "Q")
+        """The token ids sampled so far."""
+        self.submitted_s = submitted_s
+        self.admitted_s: float | None = None
+        """Time of the first admission."""
+        self.first_token_s: float | None = None
+        self.finished_s: float | None = None
+        self.finish_reason: str | None = None
+        """"stop", "length", "abort", "capacity", or what the caller gave."""
+        self.hit_tokens: int | None = None
+        """Prompt tokens found in the cache at the first admission; never its own."""
+        self.resumed_tokens = 0
+        """Tokens found in the cache at later admissions, after retractions."""
+        self.recomputed_tokens = 0
+        """Tokens computed once more after retractions."""
+        self.retractions = 0
+        self.admissions = 0
+        self.overtaken_tokens = 0
+        """Uncached tokens of later arrivals that were admitted while it waited."""
+        self.bound_tokens: float | None = None
+        """What ``overtaken_tokens`` never exceeds; None without an overtake guard."""
+        self.computed_tokens = 0
+        """Tokens whose KV is there, up to the last completed step; 0 while waiting."""
+        self.prefill_tokens = request.prompt_tokens
+        """Tokens to have before the next one can be sampled: n, or n + o once retracted."""
+        self.cap_tokens = 0
+        """The usable prefix: whole pages, the last token left to compute."""
+        self.renew_cap()
+
+    @property
+    def prompt_tokens(self) -> int:
+        """N of every formula: the length of the prompt as it was asked."""
+        return self.request.prompt_tokens
+
+    @property
+    def output_tokens(self) -> int:
+        """Number of tokens sampled so far."""
+        return len(self.outputs)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it reached its terminal state."""
+        return self.finish_reason is not None
+
+    def renew_cap(self) -> None:
+        """Set ``cap_tokens`` from the tokens to prefill, the key and the request's own cap."""
+        cap = min(self.prefill_tokens - 1, len(self.key))
+        if self.request.max_match_tokens is not None:
+            cap = min(cap, self.request.max_match_tokens)
+        self.cap_tokens = cap // self.page_size * self.page_size
+
+    def publishable_key(self) -> tuple[PrefixKey, int]:
+        """Return the key and the number of its leading tokens that may be published now.
+
+        Never the last sampled token, which has no KV. Cost: O(n) if output is added.
+        """
+        request = self.request
+        outputs = len(self.outputs)
+        if request.cache_output == "none" or request.key.kind is KeyKind.BLOCKS:
+            allowed = 0
+        elif request.cache_output == "visible":
+            allowed = min(outputs, request.visible_tokens or 0)
+        else:
+            allowed = outputs
+        with_kv = request.prompt_tokens + max(outputs - 1, 0)
+        limit = min(request.prompt_tokens + allowed, with_kv)
+        held = len(self.key) - len(request.key)
+        if allowed > held:
+            self.key = self.key[:]
+            self.key.extend(self.outputs[held:allowed])
+        return self.key, min(limit, len(self.key))
+
+    def __repr__(self) -> str:
+        return f"RequestState({self.rid!r}, #{self.arrival_seq}, {self.status.value})"
