@@ -1,0 +1,132 @@
+"""Summary: one run in numbers, ready for a table, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scheduler.report.metrics import METRICS, Run
+from scheduler.report.recorder import Recorder
+from scheduler.report.stability import LoadJudgement, Verdict, judge_load
+
+__all__ = ["SCHEMA_VERSION", "Summary", "summarize", "to_csv", "to_json"]
+
+SCHEMA_VERSION = 1
+"""Raised when a field of the JSON changes its name or meaning."""
+
+Assumption = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The metrics of one run by name, its verdict, and what was assumed."""
+
+    label: str
+    """The row's name, as a rule the policy."""
+    values: Mapping[str, float | int | None]
+    load: LoadJudgement
+    calibrated: bool
+    """False: the cost model was not measured on a server; seconds only order policies."""
+    seed: int | None = None
+    assumptions: Mapping[str, Assumption] = field(default_factory=dict)
+    ended: Mapping[str, int] = field(default_factory=dict)
+    """Requests by finish reason."""
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    """Refused requests by reason."""
+    optimal_exact: bool = True
+
+    @property
+    def overloaded(self) -> bool:
+        """Tell whether the queue grew without end."""
+        return self.load.verdict is Verdict.OVERLOADED
+
+
+def summarize(
+    recorder: Recorder,
+    *,
+    label: str,
+    page_size: int,
+    optimal_hit_rate: float | None = None,
+    optimal_exact: bool = True,
+    ceiling_hit_rate: float | None = None,
+    calibrated: bool = False,
+    seed: int | None = None,
+    assumptions: Mapping[str, Assumption] | None = None,
+) -> Summary:
+    """Compute every metric of a run that has ended.
+
+    ``optimal_hit_rate`` and ``ceiling_hit_rate`` belong to the same requests, page size and
+    rule for cached outputs, or the percentage reached means nothing.
+
+    Cost: O(requests log requests + steps).
+    """
+    run = Run(recorder, page_size, optimal_hit_rate, ceiling_hit_rate)
+    return Summary(
+        label=label,
+        values={m.name: m.compute(run) for m in METRICS},
+        load=judge_load(recorder),
+        calibrated=calibrated,
+        seed=seed,
+        assumptions=dict(assumptions or {}),
+        ended=dict(sorted(recorder.ended.items())),
+        rejected=dict(sorted(recorder.rejected.items())),
+        optimal_exact=optimal_exact,
+    )
+
+
+def to_json(summaries: Sequence[Summary], *, indent: int | None = 2) -> str:
+    """Return the runs as JSON: sorted keys, the same bytes for the same runs, no NaN."""
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "metrics": {
+            m.name: {"unit": m.unit, "formula": m.formula, "description": m.doc} for m in METRICS
+        },
+        "runs": [_as_dict(summary) for summary in summaries],
+    }
+    return json.dumps(document, sort_keys=True, indent=indent, allow_nan=False) + "\n"
+
+
+def to_csv(summaries: Sequence[Summary]) -> str:
+    """Return the runs as CSV: one row a run, one column a metric, its unit last in the name.
+
+    An assumption becomes a column ``assumed_<name>``; an empty cell is a missing value.
+    """
+    assumed = sorted({name for summary in summaries for name in summary.assumptions})
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ["label", "verdict", "seed", "calibrated", "optimal_exact"]
+        + [m.name for m in METRICS]
+        + [f"assumed_{name}" for name in assumed]
+    )
+    for summary in summaries:
+        verdict = summary.load.verdict
+        row: list[Assumption] = [summary.label, verdict.value if verdict else None, summary.seed]
+        row += [str(summary.calibrated).lower(), str(summary.optimal_exact).lower()]
+        row += [summary.values[m.name] for m in METRICS]
+        row += [summary.assumptions.get(name) for name in assumed]
+        writer.writerow(["" if cell is None else cell for cell in row])
+    return out.getvalue()
+
+
+def _as_dict(summary: Summary) -> dict[str, object]:
+    verdict = summary.load.verdict
+    return {
+        "label": summary.label,
+        "verdict": verdict.value if verdict else None,
+        "load": {
+            "backlog_growth_tokens": summary.load.growth_tokens,
+            "backlog_lowest_tokens": summary.load.lowest_tokens,
+            "step_tokens": summary.load.step_tokens,
+        },
+        "values": dict(summary.values),
+        "calibrated": summary.calibrated,
+        "seed": summary.seed,
+        "assumptions": dict(summary.assumptions),
+        "ended": dict(summary.ended),
+        "rejected": dict(summary.rejected),
+        "optimal_exact": summary.optimal_exact,
+    }

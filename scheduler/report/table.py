@@ -1,0 +1,204 @@
+"""Table: several runs side by side, for a terminal or as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scheduler.report.metrics import METRICS, Metric, metric
+from scheduler.report.summary import Summary
+
+__all__ = ["DEFAULT_COLUMNS", "glossary", "print_table", "render_table"]
+
+DEFAULT_COLUMNS: tuple[str, ...] = (
+    "cold_hit_rate_share",
+    "warm_hit_rate_share",
+    "optimal_reached_share",
+    "utilisation_share",
+    "ttft_mean_s",
+    "ttft_p50_s",
+    "ttft_p90_s",
+    "ttft_p99_s",
+    "ttft_max_s",
+    "drain_requests_per_s",
+    "queue_mean_requests",
+    "queue_max_requests",
+    "running_mean_requests",
+    "tpot_mean_s",
+    "e2e_mean_s",
+    "e2e_p99_s",
+    "output_tokens_per_s",
+    "overtaken_max_tokens",
+    "evicted_tokens",
+    "recomputed_tokens",
+    "retractions_count",
+)
+"""What a comparison shows; every metric is in the JSON and the CSV."""
+
+_PLAIN_WIDTH = 100
+_GAP = "  "
+_HIDDEN = "(over)"
+_UNIT_SHOWN = {"share": "%", "requests": "req", "requests/s": "req/s", "tokens": "tok",
+               "tokens/s": "tok/s", "s": "s", "count": ""}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    header: str
+    unit: str
+    cells: list[str]
+
+    @property
+    def width(self) -> int:
+        return max(len(self.header), len(self.unit), *(len(cell) for cell in self.cells))
+
+
+def render_table(
+    summaries: Sequence[Summary],
+    *,
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+    width: int = _PLAIN_WIDTH,
+) -> str:
+    """Return the comparison as plain text, a row a run, at most ``width`` characters wide.
+
+    What does not fit goes into a further block that repeats the names. A line is longer only
+    when a name and a single column are. An overloaded run shows its drain rate; its seconds
+    would measure the trace's length and are hidden.
+    """
+    lines: list[str] = []
+    for block in _blocks(summaries, columns, width, len(_GAP)):
+        widths = [column.width for column in block]
+        rows = [[c.header for c in block], [c.unit for c in block]]
+        rows += [list(row) for row in zip(*(c.cells for c in block), strict=True)]
+        for row in rows:
+            first = row[0].ljust(widths[0])
+            rest = [cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]
+            lines.append(_GAP.join([first, *rest]).rstrip())
+        lines.append("")
+    lines += _notes(summaries, columns)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def print_table(
+    summaries: Sequence[Summary],
+    console: Console | None = None,
+    *,
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+) -> None:
+    """Print the comparison: rich tables on a terminal, plain text elsewhere."""
+    console = console or Console()
+    if not console.is_terminal:
+        console.file.write(render_table(summaries, columns=columns))
+        return
+    for block in _blocks(summaries, columns, console.width - 2, 3):
+        table = Table(pad_edge=False)
+        for i, column in enumerate(block):
+            head = Text(f"{column.header}\n{column.unit}")
+            table.add_column(head, justify="left" if i == 0 else "right", no_wrap=True)
+        for row in zip(*(c.cells for c in block), strict=True):
+            hot = "OVERLOADED" in row
+            table.add_row(*(Text(cell) for cell in row), style="yellow" if hot else "")
+        console.print(table)
+    for note in _notes(summaries, columns):
+        console.print(note, style="dim", highlight=False, markup=False)
+
+
+def glossary() -> str:
+    """Return every metric as a Markdown table."""
+    lines = ["| metric | unit | formula | meaning |", "|---|---|---|---|"]
+    lines += [f"| `{m.name}` | {m.unit} | {m.formula} | {m.doc} |" for m in METRICS]
+    return "\n".join(lines) + "\n"
+
+
+def _blocks(
+    summaries: Sequence[Summary], names: Sequence[str], width: int, gap: int
+) -> list[list[_Column]]:
+    """Cut the columns into blocks that fit, the run's name first in each."""
+    label = _Column("policy", "", [summary.label for summary in summaries])
+    verdict = _Column("verdict", "", [_verdict(summary) for summary in summaries])
+    rest = [verdict] + [_column(metric(name), summaries) for name in names]
+    blocks = [[label]]
+    used = label.width
+    for column in rest:
+        if len(blocks[-1]) > 1 and used + gap + column.width > width:
+            blocks.append([label])
+            used = label.width
+        blocks[-1].append(column)
+        used += gap + column.width
+    return blocks
+
+
+def _column(shown: Metric, summaries: Sequence[Summary]) -> _Column:
+    return _Column(shown.header, _UNIT_SHOWN[shown.unit], [_cell(shown, s) for s in summaries])
+
+
+def _cell(shown: Metric, summary: Summary) -> str:
+    if shown.stretches and summary.overloaded:
+        return _HIDDEN
+    value = summary.values[shown.name]
+    if value is None:
+        return "-"
+    if shown.unit == "share":
+        value *= 100
+    return f"{value:,.{shown.decimals}f}"
+
+
+def _verdict(summary: Summary) -> str:
+    return summary.load.verdict.value if summary.load.verdict else "-"
+
+
+def _notes(summaries: Sequence[Summary], columns: Sequence[str]) -> list[str]:
+    """Say what holds for all rows, and how the numbers are to be read."""
+    notes = []
+    bounds = [_bound(summary) for summary in summaries]
+    if bounds:
+        same = len(set(bounds)) == 1
+        notes += (
+            bounds[:1]
+            if same
+            else [f"{s.label}: {b}" for s, b in zip(summaries, bounds, strict=True)]
+        )
+    if any(summary.overloaded for summary in summaries):
+        notes.append(
+            f"{_HIDDEN} = OVERLOADED: the queue grows without end and seconds would measure the "
+            "trace's length; drain is the rate it could sustain."
+        )
+    timed = any(metric(name).simulated for name in columns)
+    if timed and not all(summary.calibrated for summary in summaries):
+        notes.append("Uncalibrated cost model: seconds order policies, they predict no server.")
+    return notes + _assumptions(summaries)
+
+
+def _bound(summary: Summary) -> str:
+    optimum = _cell(metric("optimal_hit_rate_share"), summary)
+    ceiling = _cell(metric("ceiling_hit_rate_share"), summary)
+    offered = _cell(metric("offered_requests_per_s"), summary)
+    roughly = "" if summary.optimal_exact else " (estimated, within 1.3 points)"
+    requests = _cell(metric("submitted_requests"), summary)
+    return (
+        f"DFS optimum {optimum} %{roughly}, unbounded cache in arrival order {ceiling} %; "
+        f"{requests} requests offered at {offered} req/s."
+    )
+
+
+def _assumptions(summaries: Sequence[Summary]) -> list[str]:
+    """List what was assumed: once where all runs agree, by run where they differ."""
+    names = sorted({name for summary in summaries for name in summary.assumptions})
+    shared, own = [], []
+    for name in names:
+        values = [summary.assumptions.get(name) for summary in summaries]
+        if all(value == values[0] for value in values):
+            shared.append(f"{name} {values[0]}")
+        else:
+            each = ", ".join(
+                f"{s.label} {v}" for s, v in zip(summaries, values, strict=True) if v is not None
+            )
+            own.append(f"{name}: {each}.")
+    seeds = {summary.seed for summary in summaries if summary.seed is not None}
+    if len(seeds) == 1:
+        shared.append(f"seed {seeds.pop()}")
+    return ([f"Assumed: {'; '.join(shared)}."] if shared else []) + own
