@@ -1,0 +1,56 @@
+"""`radixcache compare`: several orders on one trace, with the optimum beside them."""
+
+from __future__ import annotations
+
+import argparse
+
+from radixcache.errors import ConfigError
+from scheduler.cli.output import check_writable, emit_runs, say
+from scheduler.cli.progress import progress_bar
+from scheduler.cli.runs import cost_model_of, run_all, settings_of
+from scheduler.cli.workload import Requests, load_requests
+from scheduler.policies import SCHEDULE_POLICIES, make_schedule_policy
+
+__all__ = ["introduction", "policies_of", "run"]
+
+
+def policies_of(text: str) -> list[str]:
+    """Return the names of a comma-separated list, each known and named once.
+
+    Raises: ConfigError.
+    """
+    names = list(SCHEDULE_POLICIES) if text == "all" else [n.strip() for n in text.split(",")]
+    for name in names:
+        make_schedule_policy(name)
+        if names.count(name) > 1:
+            raise ConfigError(f"policy {name!r} is named twice: name it once")
+    return names
+
+
+def introduction(loaded: Requests) -> list[str]:
+    """Return what there is to say before the runs: what runs, and what no policy can beat."""
+    optimal = loaded.bounds.optimal
+    ceiling, best = loaded.bounds.ceiling_hit_rate, optimal.hit_rate
+    lines = [f"{loaded.name}: {len(loaded.requests)} requests, {optimal.prompt_tokens} tokens"]
+    if best is not None and ceiling is not None:
+        exact = "" if optimal.exact else " (counted by HyperLogLog, within 1.3 points)"
+        lines.append(
+            f"DFS-optimal hit rate {100 * best:.2f} %{exact}; "
+            f"unbounded cache in arrival order {100 * ceiling:.2f} %"
+        )
+    return [*lines, *(f"note: {note}" for note in loaded.notes)]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    policies = policies_of(arguments.policies)
+    check_writable(arguments.output)
+    cost = cost_model_of(arguments)
+    loaded = load_requests(arguments, cost)
+    settings = settings_of(arguments, loaded, cost)
+    say(introduction(loaded))
+    total = len(loaded.requests) * len(policies)
+    with progress_bar("requests", total, quiet=arguments.quiet) as bar:
+        summaries = run_all(arguments, policies, loaded, settings, bar, arguments.jobs)
+    emit_runs(arguments, summaries)
+    return 0

@@ -1,0 +1,59 @@
+"""Where a command's result goes: a table for people, JSON or CSV for programs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from radixcache.errors import ConfigError
+from scheduler.report.summary import Summary, to_csv, to_json
+from scheduler.report.table import print_table
+
+__all__ = ["check_writable", "emit", "emit_runs", "say"]
+
+
+def check_writable(path: str | None) -> None:
+    """Refuse an output path before hours of work go into it. Raises: ConfigError."""
+    if path is None:
+        return
+    parent = Path(path).resolve().parent
+    if Path(path).is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise ConfigError(f"output {path}: cannot be written: give a file in an existing folder")
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines for people to standard error, beside the result."""
+    for line in lines:
+        print(line, file=sys.stderr)
+
+
+def emit(path: str | None, text: str) -> None:
+    """Write a result to its file, or to standard output."""
+    if path is None:
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"output {path}: cannot be written: {error.strerror}") from error
+
+
+def emit_runs(arguments: argparse.Namespace, summaries: Sequence[Summary]) -> None:
+    """Give out the runs in the form that was asked for."""
+    form: Callable[[Sequence[Summary]], str] | None = None
+    if arguments.json:
+        form = to_json
+    elif arguments.csv:
+        form = to_csv
+    if form is not None:
+        emit(arguments.output, form(summaries))
+    elif arguments.output is None:
+        print_table(summaries, Console())
+    else:
+        with Path(arguments.output).open("w", encoding="utf-8") as file:
+            print_table(summaries, Console(file=file))

@@ -1,0 +1,125 @@
+"""`radixcache replay`: one order with every number, or a plain lookup replay."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from dataclasses import asdict
+from itertools import islice
+
+from radixcache import EVICTION_POLICIES
+from radixcache.errors import ConfigError
+from scheduler.cli.compare import introduction, policies_of
+from scheduler.cli.output import check_writable, emit, emit_runs, say
+from scheduler.cli.progress import counted, progress_bar
+from scheduler.cli.runs import cost_model_of, run_all, settings_of
+from scheduler.cli.workload import load_requests, opened, page_size_of
+from scheduler.lookup import LookupResult, lookup_replay
+from scheduler.report.metrics import METRICS
+from scheduler.report.summary import Summary
+
+__all__ = ["run"]
+
+Value = str | int | float | None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    check_writable(arguments.output)
+    if arguments.lookup:
+        return _lookup(arguments)
+    if arguments.last_token:
+        raise ConfigError("--last-token goes with --lookup: a scheduled replay always obeys it")
+    (policy,) = policies_of(arguments.policy)[:1]
+    cost = cost_model_of(arguments)
+    loaded = load_requests(arguments, cost)
+    settings = settings_of(arguments, loaded, cost)
+    say(introduction(loaded))
+    with progress_bar("requests", len(loaded.requests), quiet=arguments.quiet) as bar:
+        (summary,) = run_all(arguments, [policy], loaded, settings, bar, 1)
+    if arguments.json or arguments.csv:
+        emit_runs(arguments, [summary])
+    else:
+        emit(arguments.output, _every_number(summary))
+    return 0
+
+
+def _every_number(summary: Summary) -> str:
+    """Return the metrics one a line, then what was assumed."""
+    verdict = summary.load.verdict
+    rows: list[tuple[str, str]] = [("policy", summary.label)]
+    rows.append(("load", verdict.value if verdict else "-"))
+    for item in METRICS:
+        value = summary.values[item.name]
+        if value is None:
+            shown = "-"
+        elif item.unit == "share":
+            shown = f"{100 * value:.{item.decimals}f} %"
+        else:
+            shown = f"{value:.{item.decimals}f} {item.unit if item.unit != 'count' else ''}"
+        rows.append((item.name, shown.rstrip()))
+    rows += [(f"ended: {reason}", str(count)) for reason, count in summary.ended.items()]
+    rows += [(f"rejected: {reason}", str(count)) for reason, count in summary.rejected.items()]
+    rows += [(f"assumed: {name}", str(value)) for name, value in summary.assumptions.items()]
+    return _aligned(rows)
+
+
+def _lookup(arguments: argparse.Namespace) -> int:
+    known = [*sorted(EVICTION_POLICIES), "optimal"]
+    if arguments.eviction not in known:
+        raise ConfigError(f"eviction is {arguments.eviction!r}: use one of {', '.join(known)}")
+    trace = opened(arguments, partial_block=True)
+    page_size = page_size_of(trace, arguments.page_size)
+    capacity = arguments.capacity_tokens
+    pages = None if capacity is None else capacity // page_size
+    if pages == 0:
+        raise ConfigError(
+            f"capacity is {capacity} tokens, less than a page of {page_size}: give more"
+        )
+    with progress_bar("requests", None, quiet=arguments.quiet) as bar:
+        result = lookup_replay(
+            counted(islice(trace, arguments.requests), bar),
+            page_size,
+            capacity_pages=pages,
+            policy=arguments.eviction,
+            last_token=arguments.last_token,
+        )
+    say(f"note: {note}" for note in (*trace.summary.lines(), *trace.assumptions))
+    emit(arguments.output, _lookup_text(arguments, result))
+    return 0
+
+
+def _lookup_text(arguments: argparse.Namespace, result: LookupResult) -> str:
+    rows: dict[str, Value] = {
+        **asdict(result),
+        "cold_hit_rate": result.cold_hit_rate,
+        "second_half_hit_rate": result.second_half_hit_rate,
+    }
+    if arguments.json:
+        return json.dumps(rows, sort_keys=True, indent=2, allow_nan=False) + "\n"
+    if arguments.csv:
+        out = io.StringIO()
+        writer = csv.DictWriter(out, list(rows), lineterminator="\n")
+        writer.writeheader()
+        writer.writerow(rows)
+        return out.getvalue()
+    return _aligned([(name, _lookup_value(name, value)) for name, value in rows.items()]) + (
+        "\nDefinition: requests in arrival order, no queue and no time; every page of a prompt is "
+        "looked up,\na partial last block too; hit tokens = min(page size * matched pages, prompt "
+        f"tokens),\n{'one token of each prompt computed' if result.last_token else 'no last-token rule'}; "
+        "outputs are not cached. The second half counts the last 50 % of\nthe requests over the "
+        "cache that the first half warmed.\n"
+    )
+
+
+def _lookup_value(name: str, value: Value) -> str:
+    if value is None:
+        return "unbounded" if name == "capacity_pages" else "-"
+    return f"{value:.5f}" if isinstance(value, float) else str(value)
+
+
+def _aligned(rows: list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    return "".join(f"{name.ljust(width)}  {value}".rstrip() + "\n" for name, value in rows)

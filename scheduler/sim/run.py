@@ -1,0 +1,114 @@
+"""run_policy: one policy on one list of requests, from settings to the end of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from radixcache import KeyKind, NullCache, PagePool, PrefixCache, RadixCache
+from radixcache.errors import ConfigError
+from scheduler.admission import pages_of_request
+from scheduler.config import SchedulerConfig
+from scheduler.policies import SchedulePolicy
+from scheduler.request import Request, RequestState
+from scheduler.scheduler import Scheduler
+from scheduler.sim.cost_model import CostModel
+from scheduler.sim.engine import RunObserver, Simulation
+from scheduler.sim.source import OpenLoop, RequestSource
+
+__all__ = ["RunSettings", "build_scheduler", "check_fits", "run_policy", "with_oracle_lengths"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What a run needs beside its requests; `scheduler` holds the engine's own settings."""
+
+    capacity_tokens: int
+    """KV memory in tokens; floored to whole pages."""
+    scheduler: SchedulerConfig
+    kind: KeyKind = KeyKind.TOKENS
+    eviction: str = "lru"
+    """Name of the eviction policy, or "none" for no reuse at all."""
+    cost: CostModel = field(default_factory=CostModel)
+
+    def __post_init__(self) -> None:
+        if type(self.capacity_tokens) is not int or self.capacity_pages < 1:
+            raise ConfigError(
+                f"capacity_tokens is {self.capacity_tokens!r}: give at least one page of "
+                f"{self.scheduler.page_size} tokens"
+            )
+
+    @property
+    def capacity_pages(self) -> int:
+        """Whole pages of KV memory."""
+        return self.capacity_tokens // self.scheduler.page_size
+
+
+def with_oracle_lengths(requests: Sequence[Request]) -> list[Request]:
+    """Return the requests asking for exactly the output they will give, as no client can."""
+    return [
+        request
+        if request.recorded_output_tokens is None
+        else replace(request, max_new_tokens=max(1, request.recorded_output_tokens))
+        for request in requests
+    ]
+
+
+def check_fits(requests: Sequence[Request], settings: RunSettings) -> None:
+    """Refuse a capacity that the largest request could never be admitted to.
+
+    Raises: ConfigError with the request, its pages and the capacity that would do.
+    """
+    config = settings.scheduler
+    largest: tuple[int, Request] | None = None
+    for request in requests:
+        state = RequestState(request, arrival_seq=0, page_size=config.page_size, submitted_s=0)
+        pages = pages_of_request(state, config.output_reserve_ratio)
+        if largest is None or pages > largest[0]:
+            largest = pages, request
+    if largest is not None and largest[0] > settings.capacity_pages:
+        pages, request = largest
+        raise ConfigError(
+            f"capacity is {settings.capacity_tokens} tokens, but request {request.rid!r} needs "
+            f"{pages * config.page_size} ({request.prompt_tokens} of prompt and "
+            f"{config.output_reserve_ratio:g} of {request.max_new_tokens} of output): "
+            f"give at least {pages * config.page_size} tokens"
+        )
+
+
+def build_scheduler(settings: RunSettings, policy: SchedulePolicy | str) -> Scheduler:
+    """Return a fresh scheduler on a fresh cache and pool."""
+    page_size = settings.scheduler.page_size
+    cache: PrefixCache
+    if settings.eviction == "none":
+        cache = NullCache(page_size, kind=settings.kind)
+    else:
+        cache = RadixCache(page_size, kind=settings.kind, policy=settings.eviction)
+    pool = PagePool(settings.capacity_pages)
+    return Scheduler(cache, pool, settings.scheduler, policy=policy)
+
+
+def run_policy(
+    requests: Sequence[Request] | RequestSource,
+    policy: SchedulePolicy | str,
+    settings: RunSettings,
+    observer: RunObserver,
+    *,
+    on_progress: Callable[[int], None] | None = None,
+    check_every_step: bool = False,
+) -> Scheduler:
+    """Run one policy to the end of the requests; return its scheduler, for its report.
+
+    Cost: a few microseconds a step and running request. The same inputs give the same run.
+    """
+    source = OpenLoop(requests) if isinstance(requests, Sequence) else requests
+    scheduler = build_scheduler(settings, policy)
+    Simulation(
+        scheduler,
+        source,
+        settings.cost,
+        observer,
+        check_every_step=check_every_step,
+        on_progress=on_progress,
+    ).run()
+    return scheduler
