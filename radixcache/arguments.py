@@ -10,7 +10,14 @@ from radixcache.errors import ConfigError, InvalidInputError, KeyKindError, Page
 from radixcache.key import KeyKind, PrefixKey
 from radixcache.results import PageIds
 
-__all__ = ["check_count", "check_shape", "page_table", "usable_units", "wrong_kind"]
+__all__ = [
+    "check_count",
+    "check_priority",
+    "check_shape",
+    "page_table",
+    "usable_units",
+    "wrong_kind",
+]
 
 _TOP_BYTE = 3 if sys.byteorder == "little" else 0
 
@@ -27,6 +34,12 @@ def check_count(num_pages: int) -> None:
     """Refuse a number of pages that is no count."""
     if type(num_pages) is not int or num_pages < 0:
         raise InvalidInputError(f"num_pages is {num_pages!r}: give an int of at least 0")
+
+
+def check_priority(priority: int) -> None:
+    """Refuse a priority that does not compare with others."""
+    if not isinstance(priority, int):
+        raise InvalidInputError(f"priority is {priority!r}: give an int")
 
 
 def wrong_kind(key: PrefixKey, kind: KeyKind, page_size: int) -> KeyKindError:

@@ -6,8 +6,15 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from radixcache.arguments import check_count, check_shape, page_table, usable_units, wrong_kind
-from radixcache.errors import HandleError, InvalidInputError
+from radixcache.arguments import (
+    check_count,
+    check_priority,
+    check_shape,
+    page_table,
+    usable_units,
+    wrong_kind,
+)
+from radixcache.errors import HandleError
 from radixcache.key import KeyKind, Namespace, PrefixKey
 from radixcache.observers import Observers
 from radixcache.protocol import ResidencyObserver
@@ -68,8 +75,7 @@ class NullCache:
     ) -> InsertResult:
         """Keep nothing: 0 tokens are cached, no page is a duplicate."""
         page_table(pages, self._usable_pages(key, limit_tokens))
-        if not isinstance(priority, int):
-            raise InvalidInputError(f"priority is {priority!r}: give an int")
+        check_priority(priority)
         return InsertResult(
             0, array("i"), PrefixHandle(self, None, 0, self._generation, key.namespace)
         )

@@ -5,8 +5,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from radixcache.arguments import check_count, check_shape, page_table, usable_units, wrong_kind
-from radixcache.errors import HandleError, InvalidInputError
+from radixcache.arguments import (
+    check_count,
+    check_priority,
+    check_shape,
+    page_table,
+    usable_units,
+    wrong_kind,
+)
+from radixcache.errors import HandleError
 from radixcache.eviction import EvictionPolicy, make_policy
 from radixcache.eviction_heap import EvictionHeap, ProtectedTokens
 from radixcache.integrity import check_tree
@@ -124,7 +131,7 @@ class RadixCache(SglangNames):
         namespace = key.namespace
         node: Node | None = self._roots.get(namespace)
         if node is None:
-            return PrefixHandle(self, None, 0, self._generation, namespace)
+            return self._nothing(namespace)
         data = key.data
         page_bytes = self._page_bytes
         offset = moved = 0
@@ -150,7 +157,7 @@ class RadixCache(SglangNames):
             offset = stop
             after = stop + page_bytes
         if not offset:
-            return PrefixHandle(self, None, 0, self._generation, namespace)
+            return self._nothing(namespace)
         self._pinned(node, refs, moved)
         return PrefixHandle(
             self, node, offset // page_bytes * self.page_size, self._generation, namespace
@@ -179,15 +186,12 @@ class RadixCache(SglangNames):
         end = self._end(key, limit_tokens)
         page_bytes = self._page_bytes
         table = page_table(pages, end // page_bytes)
-        if not isinstance(priority, int):
-            raise InvalidInputError(f"priority is {priority!r}: give an int")
+        check_priority(priority)
         self._tick = tick = self._tick + 1
         namespace = key.namespace
         duplicates = array("i")
         if not end:
-            return InsertResult(
-                0, duplicates, PrefixHandle(self, None, 0, self._generation, namespace)
-            )
+            return InsertResult(0, duplicates, self._nothing(namespace))
         data = key.data
         node: Node = self._tree.root(namespace)
         offset = moved = first_page = 0
@@ -204,7 +208,8 @@ class RadixCache(SglangNames):
                 child = self._tree._split_node(child, part)
                 stop = offset + part
             child.tick = tick
-            child.priority = max(child.priority, priority)
+            if child.priority < priority:  # noqa: PLR1730  max() costs more than the rest
+                child.priority = priority
             held = child.pages
             last_page = first_page + len(held)
             given = table[first_page:last_page]
@@ -223,12 +228,10 @@ class RadixCache(SglangNames):
         if offset < end:
             adopted = table[first_page : end // page_bytes]
             node = self._tree.attach(node, data[offset:end], adopted, tick)
-            node.priority = priority
-            node.lock_ref = 1
+            node.priority, node.lock_ref = priority, 1
             self._protected += len(adopted)
             if self._observers.active:
-                start = first_page * self.page_size
-                self._observers.stored(namespace, data, start, tokens)
+                self._observers.stored(namespace, data, first_page * self.page_size, tokens)
         return InsertResult(
             tokens, duplicates, PrefixHandle(self, node, tokens, self._generation, namespace)
         )
@@ -353,6 +356,9 @@ class RadixCache(SglangNames):
         if limit_tokens is not None:
             end = min(end, usable_units(limit_tokens, self.page_size) * self._page_bytes)
         return end - end % self._page_bytes
+
+    def _nothing(self, namespace: Namespace) -> PrefixHandle:
+        return PrefixHandle(self, None, 0, self._generation, namespace)
 
     def _pinned(self, node: Node, refs: int, moved: int) -> None:
         """Book a new pin whose deepest node had ``refs`` pins before."""
