@@ -18,17 +18,42 @@ from radixcache.errors import (
     TraceError,
     UnknownRequestError,
 )
+from radixcache.eviction import (
+    EVICTION_POLICIES,
+    FIFO,
+    FILO,
+    LFU,
+    LRU,
+    MRU,
+    SLRU,
+    EvictionPolicy,
+    Priority,
+    make_policy,
+)
+from radixcache.format_tree import format_tree
 from radixcache.key import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
+from radixcache.null_cache import NullCache
+from radixcache.page_pool import PagePool
 from radixcache.protocol import PrefixCache, ResidencyObserver
+from radixcache.radix_cache import RadixCache
 from radixcache.results import CacheSize, Dropped, InsertResult, PageIds, Peek, PrefixHandle
+from radixcache.sglang_names import MatchedPrefix
 
 __all__ = [
     "DEFAULT_NAMESPACE",
+    "EVICTION_POLICIES",
+    "FIFO",
+    "FILO",
+    "LFU",
+    "LRU",
+    "MRU",
+    "SLRU",
     "BatchOrderError",
     "CacheSize",
     "ConfigError",
     "Dropped",
     "DuplicateRequestError",
+    "EvictionPolicy",
     "HandleError",
     "InsertResult",
     "IntegrityError",
@@ -36,14 +61,19 @@ __all__ = [
     "KeyKind",
     "KeyKindError",
     "LockError",
+    "MatchedPrefix",
     "Namespace",
+    "NullCache",
     "OutOfPagesError",
     "PageError",
     "PageIds",
+    "PagePool",
     "Peek",
     "PrefixCache",
     "PrefixHandle",
     "PrefixKey",
+    "Priority",
+    "RadixCache",
     "RadixCacheError",
     "RequestError",
     "RequestTooLargeError",
@@ -51,4 +81,6 @@ __all__ = [
     "TokenError",
     "TraceError",
     "UnknownRequestError",
+    "format_tree",
+    "make_policy",
 ]

@@ -1,0 +1,396 @@
+"""RadixCache: the prefix cache. Tree, eviction heap, pins, sizes and events in one place."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from radixcache.arguments import (
+    check_count,
+    check_priority,
+    check_shape,
+    page_table,
+    usable_units,
+    wrong_kind,
+)
+from radixcache.errors import HandleError
+from radixcache.eviction import EvictionPolicy, make_policy
+from radixcache.eviction_heap import EvictionHeap, ProtectedTokens
+from radixcache.integrity import check_tree
+from radixcache.key import KeyKind, Namespace, PrefixKey
+from radixcache.observers import Observers
+from radixcache.protocol import ResidencyObserver
+from radixcache.results import CacheSize, Dropped, InsertResult, PageIds, Peek, PrefixHandle
+from radixcache.sglang_names import SglangNames
+from radixcache.tree import Node, RadixTree, pages_of, path_of, shared_bytes
+
+__all__ = ["RadixCache"]
+
+
+class RadixCache(SglangNames):
+    """A prefix cache of whole pages in a radix tree; see ``PrefixCache`` for the contract.
+
+    ``kind`` is the kind of keys it holds. ``policy`` orders eviction: a name of
+    ``EVICTION_POLICIES``, a class or an instance. ``protected_tokens`` makes eviction spare
+    what is still needed: it is asked how many leading tokens of a path somebody needs, and
+    those pages go only when nothing else is left; tell ``rank_fell`` when a need ends.
+
+    Recency is a tick of the cache: a match or insert gives all nodes of its path the same
+    one. Two threads must not call it at once.
+
+    >>> cache = RadixCache(page_size=2)
+    >>> inserted = cache.insert(PrefixKey([1, 2, 3, 4]), pages=[0, 1])
+    >>> cache.release(inserted.handle)
+    >>> handle = cache.match(PrefixKey([1, 2, 3, 9]))
+    >>> handle.prefix_tokens, list(handle.pages), cache.size
+    (2, [0], CacheSize(evictable_pages=1, protected_pages=1))
+    >>> cache.release(handle)
+    >>> list(cache.evict(2))
+    [1, 0]
+
+    """
+
+    __slots__ = ("_generation", "_layout", "_live_pins", "_observers", "kind")
+
+    def __init__(
+        self,
+        page_size: int,
+        *,
+        kind: KeyKind = KeyKind.TOKENS,
+        policy: str | type[EvictionPolicy] | EvictionPolicy = "lru",
+        protected_tokens: ProtectedTokens | None = None,
+    ) -> None:
+        check_shape(page_size, kind)
+        self.page_size = page_size
+        self.kind = kind
+        self._layout = kind.layout(page_size)
+        self._page_bytes = kind.unit_bytes * (1 if kind is KeyKind.BLOCKS else page_size)
+        self._tree = RadixTree(self._page_bytes)
+        self._roots = self._tree.roots
+        self._heap = EvictionHeap(
+            make_policy(policy), page_size, self._page_bytes, protected_tokens
+        )
+        self._observers = Observers()
+        self._evictable = 0
+        self._protected = 0
+        self._generation = 0
+        self._tick = 0
+        self._live_pins = 0
+        # Pins taken by inc_lock_ref, by node id, so that they never steal a handle's.
+        self._taken: dict[int, int] = {}
+
+    @property
+    def size(self) -> CacheSize:
+        """Cached pages, evictable and protected."""
+        return CacheSize(self._evictable, self._protected)
+
+    @property
+    def generation(self) -> int:
+        """Number of resets done so far."""
+        return self._generation
+
+    @property
+    def policy(self) -> EvictionPolicy:
+        """The eviction policy."""
+        return self._heap.policy
+
+    # ------------------------------------------------------------------ looking
+
+    def peek(self, key: PrefixKey, limit_tokens: int | None = None) -> Peek:
+        """Measure the longest cached prefix without any effect."""
+        end = self._end(key, limit_tokens)
+        node: Node | None = self._roots.get(key.namespace)
+        if node is None:
+            return Peek(0, 0)
+        data = key.data
+        page_bytes = self._page_bytes
+        offset = unpinned = 0
+        after = page_bytes
+        while after <= end:
+            node = node.children.get(data[offset:after])
+            if node is None:
+                break
+            edge = node.edge
+            stop = offset + len(edge)
+            if stop > end or not data.startswith(edge, offset):
+                part = shared_bytes(edge, data, offset, end, page_bytes)
+                offset += part
+                if not node.lock_ref:
+                    unpinned += part // page_bytes
+                break
+            if not node.lock_ref:
+                unpinned += len(node.pages)
+            offset = stop
+            after = stop + page_bytes
+        return Peek(offset // page_bytes * self.page_size, unpinned)
+
+    def match(self, key: PrefixKey, limit_tokens: int | None = None) -> PrefixHandle:
+        """Pin the longest cached prefix, touch it and count a hit on it."""
+        end = self._end(key, limit_tokens)
+        self._tick = tick = self._tick + 1
+        namespace = key.namespace
+        node: Node | None = self._roots.get(namespace)
+        if node is None:
+            return self._nothing(namespace)
+        data = key.data
+        page_bytes = self._page_bytes
+        offset = moved = 0
+        after = page_bytes
+        refs = 1
+        while after <= end:
+            child = node.children.get(data[offset:after])
+            if child is None:
+                break
+            edge = child.edge
+            stop = offset + len(edge)
+            if stop > end or not data.startswith(edge, offset):
+                part = shared_bytes(edge, data, offset, end, page_bytes)
+                child = self._tree._split_node(child, part)
+                stop = offset + part
+            child.tick = tick
+            child.hits += 1
+            refs = child.lock_ref
+            child.lock_ref = refs + 1
+            if not refs:
+                moved += len(child.pages)
+            node = child
+            offset = stop
+            after = stop + page_bytes
+        if not offset:
+            return self._nothing(namespace)
+        self._pinned(node, refs, moved)
+        return PrefixHandle(
+            self, node, offset // page_bytes * self.page_size, self._generation, namespace
+        )
+
+    def release(self, handle: PrefixHandle) -> None:
+        """Give a pin back; again, or after a reset, it does nothing."""
+        if handle._owner is not self:
+            raise HandleError(f"{handle!r} belongs to another cache: release it there")
+        node = handle._node
+        handle._released = True
+        handle._node = handle._pages = None
+        if node is not None and handle.generation == self._generation:
+            self._unpin(node)
+
+    # ------------------------------------------------------------------ changing
+
+    def insert(
+        self,
+        key: PrefixKey,
+        pages: Sequence[int],
+        limit_tokens: int | None = None,
+        priority: int = 0,
+    ) -> InsertResult:
+        """Cache the whole pages of a key, touch its path and pin it."""
+        end = self._end(key, limit_tokens)
+        page_bytes = self._page_bytes
+        table = page_table(pages, end // page_bytes)
+        check_priority(priority)
+        self._tick = tick = self._tick + 1
+        namespace = key.namespace
+        duplicates = array("i")
+        if not end:
+            return InsertResult(0, duplicates, self._nothing(namespace))
+        data = key.data
+        node: Node = self._tree.root(namespace)
+        offset = moved = first_page = 0
+        after = page_bytes
+        refs = 1
+        while after <= end:
+            child = node.children.get(data[offset:after])
+            if child is None:
+                break
+            edge = child.edge
+            stop = offset + len(edge)
+            if stop > end or not data.startswith(edge, offset):
+                part = shared_bytes(edge, data, offset, end, page_bytes)
+                child = self._tree._split_node(child, part)
+                stop = offset + part
+            child.tick = tick
+            if child.priority < priority:  # noqa: PLR1730  max() costs more than the rest
+                child.priority = priority
+            held = child.pages
+            last_page = first_page + len(held)
+            given = table[first_page:last_page]
+            if given != held:
+                duplicates.extend([a for a, b in zip(given, held, strict=True) if a != b])
+            refs = child.lock_ref
+            child.lock_ref = refs + 1
+            if not refs:
+                moved += len(held)
+            node = child
+            offset = stop
+            after = stop + page_bytes
+            first_page = last_page
+        self._pinned(node, refs, moved)
+        tokens = end // page_bytes * self.page_size
+        if offset < end:
+            adopted = table[first_page : end // page_bytes]
+            node = self._tree.attach(node, data[offset:end], adopted, tick)
+            node.priority, node.lock_ref = priority, 1
+            self._protected += len(adopted)
+            if self._observers.active:
+                self._observers.stored(namespace, data, first_page * self.page_size, tokens)
+        return InsertResult(
+            tokens, duplicates, PrefixHandle(self, node, tokens, self._generation, namespace)
+        )
+
+    def evict(self, num_pages: int) -> PageIds:
+        """Give up unpinned pages in the policy's order; deepest first within a leaf."""
+        check_count(num_pages)
+        left = min(num_pages, self._evictable)
+        out = array("i")
+        heap = self._heap
+        tree = self._tree
+        while left:
+            leaf, loose = heap.best()
+            pages = leaf.pages
+            size = len(pages)
+            taken = loose if loose < left else left
+            path = path_of(leaf) if self._observers.active else None
+            if taken == size:
+                pages.reverse()
+                out.extend(pages)
+                heap.remove_best()
+                parent = tree.detach(leaf)
+                if not parent.lock_ref and not parent.children and parent.parent is not None:
+                    heap.offer(parent)
+            else:
+                out.extend(pages[: -taken - 1 : -1])
+                tree.trim(leaf, taken)
+                if taken == loose:
+                    heap.rerank_best()
+            left -= taken
+            self._evictable -= taken
+            if path is not None:
+                root, data = path
+                stop = len(data) // self._page_bytes * self.page_size
+                start = stop - taken * self.page_size
+                self._observers.removed(root.namespace, data, start, stop)
+        heap.drop_stale()
+        return out
+
+    def reset(self, force: bool = False) -> Dropped:
+        """Drop everything, unless something is pinned and ``force`` is not given."""
+        if self._protected and not force:
+            return Dropped(False, array("i"), array("i"))
+        dropped = self._dropped(None)
+        self._roots.clear()
+        self._heap.clear()
+        self._taken.clear()
+        self._evictable = self._protected = self._live_pins = 0
+        self._generation += 1
+        self._observers.cleared(None)
+        return dropped
+
+    def drop_namespace(self, namespace: Namespace) -> Dropped:
+        """Drop all of one namespace, unless something in it is pinned."""
+        namespace = namespace.normalized()
+        root = self._roots.get(namespace)
+        if root is not None and any(child.lock_ref for child in root.children.values()):
+            return Dropped(False, array("i"), array("i"))
+        dropped = self._dropped(namespace)
+        self._evictable -= len(dropped.pages)
+        self._roots.pop(namespace, None)
+        self._observers.cleared(namespace)
+        return dropped
+
+    # ------------------------------------------------------------------ eviction order
+
+    def set_protection(self, protected_tokens: ProtectedTokens | None) -> None:
+        """Ask another function what is needed, or none. Cost: O(leaves log leaves)."""
+        self._heap.protect(protected_tokens)
+
+    def rank_fell(self, namespace: Namespace, key_bytes: bytes) -> None:
+        """Say that a prefix is needed less, or its rank under the policy fell.
+
+        A leaf that lies on the prefix is ranked anew; leaves beyond it rank by pages of
+        their own. Cost: O(h) and a memory comparison of the prefix.
+        """
+        node: Node | None = self._roots.get(namespace)
+        if node is None:
+            return
+        page_bytes = self._page_bytes
+        offset = 0
+        while child := node.children.get(key_bytes[offset : offset + page_bytes]):
+            node = child
+            if not key_bytes.startswith(node.edge, offset):
+                break
+            offset += len(node.edge)
+        if node.parent is not None and not node.lock_ref and not node.children:
+            self._heap.refresh(node)
+
+    # ------------------------------------------------------------------ observers, check
+
+    def add_observer(self, observer: ResidencyObserver) -> None:
+        """Tell ``observer`` of every change from now on."""
+        self._observers.add(observer)
+
+    def remove_observer(self, observer: ResidencyObserver) -> None:
+        """Tell ``observer`` no longer."""
+        self._observers.remove(observer)
+
+    def check(self) -> None:
+        """Walk everything and verify every invariant."""
+        check_tree(
+            self._tree,
+            self._heap,
+            size=self.size,
+            live_pins=self._live_pins,
+            taken=self._taken,
+            tick=self._tick,
+        )
+
+    def pages_of(self, node: Node) -> PageIds:
+        """Return the page ids of the path that ends at ``node``. Cost: O(pages)."""
+        return pages_of(node)
+
+    # ------------------------------------------------------------------ inside
+
+    def _end(self, key: PrefixKey, limit_tokens: int | None) -> int:
+        """Return where the usable whole pages of a key end, in bytes."""
+        if not isinstance(key, PrefixKey) or key.layout != self._layout:
+            raise wrong_kind(key, self.kind, self.page_size)
+        end = len(key.data)
+        if limit_tokens is not None:
+            end = min(end, usable_units(limit_tokens, self.page_size) * self._page_bytes)
+        return end - end % self._page_bytes
+
+    def _nothing(self, namespace: Namespace) -> PrefixHandle:
+        return PrefixHandle(self, None, 0, self._generation, namespace)
+
+    def _pinned(self, node: Node, refs: int, moved: int) -> None:
+        """Book a new pin whose deepest node had ``refs`` pins before."""
+        self._evictable -= moved
+        self._protected += moved
+        self._live_pins += 1
+        if not refs and not node.children:
+            self._heap.leaves -= 1
+
+    def _unpin(self, node: Node) -> None:
+        leaf = node
+        moved = 0
+        parent = node.parent
+        while parent is not None:
+            refs = node.lock_ref - 1
+            node.lock_ref = refs
+            if not refs:
+                moved += len(node.pages)
+            node = parent
+            parent = node.parent
+        self._evictable += moved
+        self._protected -= moved
+        self._live_pins -= 1
+        if not leaf.lock_ref and not leaf.children:
+            self._heap.offer(leaf)
+
+    def _dropped(self, namespace: Namespace | None) -> Dropped:
+        """Collect the pages of all nodes, of one namespace if given, and take them off."""
+        pages, pinned = array("i"), array("i")
+        for node in self._tree.nodes(namespace):
+            (pinned if node.lock_ref else pages).extend(node.pages)
+            node.entry = None
+            if not node.lock_ref and not node.children:
+                self._heap.leaves -= 1
+        return Dropped(True, pages, pinned)
