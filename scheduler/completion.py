@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from scheduler.batch import Batch, PrefillChunk
+from scheduler.batch import PrefillChunk
 from scheduler.events import Event, FirstToken
 from scheduler.lifecycle import Lifecycle
 from scheduler.request import TokenIds
@@ -33,9 +33,7 @@ class Completer:
         Cost: O(batch); of a batch of plain decode steps only an append a request is Python.
         """
         life = self._life
-        outcome = read_results(
-            flight, results, life.config.max_tokens_per_step, self._typecode
-        )
+        outcome = read_results(flight, results, life.config.max_tokens_per_step, self._typecode)
         life.flights.popleft()
         life.ledger.settle(flight.batch.batch_id)
         events: list[Event] = []
@@ -74,9 +72,7 @@ class Completer:
         elif reason is not None:
             events.append(life.end(run, reason)[0])
 
-    def _receive(
-        self, run: Run, tokens: TokenIds, reason: str | None, events: list[Event]
-    ) -> None:
+    def _receive(self, run: Run, tokens: TokenIds, reason: str | None, events: list[Event]) -> None:
         """Take the tokens of a step that may bring some; end the request if it is done."""
         life, state, slot = self._life, run.state, run.slot
         running = life.running
@@ -97,9 +93,7 @@ class Completer:
         if reason is not None:
             events.append(life.end(run, reason)[0])
 
-    def _one_token_each(
-        self, view: DecodeView, tokens: TokenIds, events: list[Event]
-    ) -> None:
+    def _one_token_each(self, view: DecodeView, tokens: TokenIds, events: list[Event]) -> None:
         """Take one token for each decoding request, none of which has ended before."""
         running, slots = self._life.running, view.slots
         for append, token in zip(view.appends, tokens, strict=True):
@@ -110,5 +104,5 @@ class Completer:
         running.in_flight[slots] -= 1
         done = known >= running.final_tokens[slots]
         if done.any():
-            for place in np.flatnonzero(done).tolist():
-                events.append(self._life.end(view.runs[place], "length")[0])
+            ended = [view.runs[place] for place in np.flatnonzero(done).tolist()]
+            events.extend(self._life.end(run, "length")[0] for run in ended)

@@ -61,6 +61,4 @@ def plan_decodes(
     wanted = lack[places]
     unused = running.reserved_pages[view.slots[places]] - have[places]
     promised = np.minimum(np.maximum(unused, 0), wanted)
-    return DecodePlan(
-        view, positions, lengths, places.tolist(), wanted.tolist(), promised.tolist()
-    )
+    return DecodePlan(view, positions, lengths, places.tolist(), wanted.tolist(), promised.tolist())

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import deque
 
 from radixcache import PrefixHandle
-from scheduler.admission import pages_for
+from scheduler.admission import Pick, pages_for
 from scheduler.config import SchedulerConfig
 from scheduler.events import Admitted, Event, Finished, Retracted
 from scheduler.overtake_guard import OvertakeGuard
 from scheduler.page_ledger import PageLedger
-from scheduler.picking import Pick
 from scheduler.publishing import Publisher
 from scheduler.request import RequestState, RequestStatus
 from scheduler.retraction import lost_tokens
@@ -80,12 +79,12 @@ class Lifecycle:
         state = pick.state
         weight = state.prefill_tokens - pick.matched_tokens
         state.overtaken_tokens = self.guard.admitted(state, weight, forced=pick.forced)
+        handle = self.ledger.cache.match(state.key, state.cap_tokens)
+        assert handle.prefix_tokens == pick.matched_tokens
+        del self.waiting[state.rid]
         self.queue.admit(state, pick.matched_tokens)
         if not self.holding:
             self.queue.given_up(state)
-        del self.waiting[state.rid]
-        handle = self.ledger.cache.match(state.key, state.cap_tokens)
-        assert handle.prefix_tokens == pick.matched_tokens
         run = self.running.add(state, handle, pick.total_pages)
         self.ledger.reserved_pages += run.promised_pages
         state.status = RequestStatus.PREFILL

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from scheduler.admission import AdmissionRefusal, pages_of_request, refusal_of
+from scheduler.admission import AdmissionRefusal, Pick, pages_of_request, refusal_of
 from scheduler.config import HoldMode
-from scheduler.overtake_guard import OvertakeGuard
-from scheduler.page_ledger import PageLedger
+from scheduler.lifecycle import Lifecycle
 from scheduler.request import RequestState
-from scheduler.running import Running
-from scheduler.waiting_queue import WaitingQueue
 
-__all__ = ["Pick", "Picker"]
-
-
-class Pick(NamedTuple):
-    """A waiting request that may be admitted now."""
-
-    state: RequestState
-    matched_tokens: int
-    total_pages: int
-    """Pages of its whole reservation, the matched ones included."""
-    forced: bool
-    """Whether the guard chose it."""
+__all__ = ["Picker"]
 
 
 class Picker:
@@ -46,24 +30,14 @@ class Picker:
         "refusal",
     )
 
-    def __init__(
-        self,
-        queue: WaitingQueue,
-        guard: OvertakeGuard[RequestState],
-        ledger: PageLedger,
-        running: Running,
-        *,
-        hold: HoldMode,
-        lookahead: int,
-        reserve_ratio: float,
-    ) -> None:
-        self._queue = queue
-        self._guard = guard
-        self._ledger = ledger
-        self._running = running
+    def __init__(self, life: Lifecycle, *, hold: HoldMode, lookahead: int) -> None:
+        self._queue = life.queue
+        self._guard = life.guard
+        self._ledger = life.ledger
+        self._running = life.running
+        self._reserve_ratio = life.config.output_reserve_ratio
         self._hold = hold
         self._lookahead = lookahead
-        self._reserve_ratio = reserve_ratio
         self.refusal: AdmissionRefusal | None = None
         """Why the first candidate that did not fit was passed over, at the last call."""
 

@@ -37,9 +37,7 @@ class Planner:
         life = self._life
         ledger = life.ledger
         remaps = life.publisher.take_remaps()
-        step = Step(
-            self._next_batch, life.config.chunk_tokens, ledger.evicted_pages, remaps
-        )
+        step = Step(self._next_batch, life.config.chunk_tokens, ledger.evicted_pages, remaps)
         self._plan_decodes(step)
         for run in list(life.running.prefilling.values()):
             self._add_chunk(run, step)
@@ -85,9 +83,7 @@ class Planner:
         runs = plan.view.runs
         need = {
             place: (count, promised)
-            for place, count, promised in zip(
-                plan.short, plan.wanted, plan.promised, strict=True
-            )
+            for place, count, promised in zip(plan.short, plan.wanted, plan.promised, strict=True)
         }
         ready = []
         for place, run in enumerate(runs):

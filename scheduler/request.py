@@ -47,7 +47,7 @@ class Request:
 
 
 class RequestStatus(Enum):
-    """Where a request is in its life; the last three are the ends."""
+    """Where a request is in its life; the last two are the ends."""
 
     WAITING = "waiting"
     PREFILL = "prefill"
@@ -56,7 +56,6 @@ class RequestStatus(Enum):
     """Its whole prompt is computed or in flight."""
     FINISHED = "finished"
     ABORTED = "aborted"
-    REJECTED = "rejected"
 
 
 class RequestState:
@@ -120,7 +119,7 @@ class RequestState:
         self.admissions = 0
         self.overtaken_tokens = 0
         """Uncached tokens of later arrivals that were admitted while it waited."""
-        self.bound_tokens: float | None = None
+        self.bound_tokens: int | None = None
         """What ``overtaken_tokens`` never exceeds; None without an overtake guard."""
         self.retracted_tokens = 0
         """Tokens that were computed when it was last retracted."""

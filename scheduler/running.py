@@ -185,9 +185,7 @@ class Running:
         """Return the tokens whose KV is there, up to the last completed step."""
         if run.computed_tokens < run.state.prefill_tokens:
             return run.computed_tokens
-        return max(
-            run.state.prefill_tokens, run.state.prompt_tokens + run.state.output_tokens - 1
-        )
+        return max(run.state.prefill_tokens, run.state.prompt_tokens + run.state.output_tokens - 1)
 
     def view(self) -> DecodeView:
         """Return the decoding requests. Cost: O(1), O(running) after a change."""

@@ -27,7 +27,7 @@ from scheduler.picking import Picker
 from scheduler.planner import Planner
 from scheduler.policies import SchedulePolicy, make_schedule_policy
 from scheduler.queues import make_queue
-from scheduler.request import Request, RequestState, RequestStatus
+from scheduler.request import Request, RequestState
 from scheduler.results import Result
 from scheduler.scheduler_report import OptimalMeterLike, SchedulerReport
 from scheduler.waiting_queue import WaitingQueue
