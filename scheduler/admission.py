@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scheduler.request import RequestState
 
-__all__ = ["AdmissionRefusal", "Supply", "pages_for", "pages_of_request", "refusal_of"]
+__all__ = ["AdmissionRefusal", "Pick", "Supply", "pages_for", "pages_of_request", "refusal_of"]
 
 
 class AdmissionRefusal(NamedTuple):
@@ -20,6 +20,17 @@ class AdmissionRefusal(NamedTuple):
     """New pages wanted: the whole reservation without the cached prefix."""
     available_pages: int
     """What could be had: free and evictable, without the hit itself and what is reserved."""
+
+
+class Pick(NamedTuple):
+    """A waiting request that may be admitted now."""
+
+    state: RequestState
+    matched_tokens: int
+    total_pages: int
+    """Pages of its whole reservation, the matched ones included."""
+    forced: bool
+    """Whether the guard chose it."""
 
 
 class Supply(NamedTuple):

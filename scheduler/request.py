@@ -47,7 +47,7 @@ class Request:
 
 
 class RequestStatus(Enum):
-    """Where a request is in its life; the last three are the ends."""
+    """Where a request is in its life; the last two are the ends."""
 
     WAITING = "waiting"
     PREFILL = "prefill"
@@ -56,7 +56,6 @@ class RequestStatus(Enum):
     """Its whole prompt is computed or in flight."""
     FINISHED = "finished"
     ABORTED = "aborted"
-    REJECTED = "rejected"
 
 
 class RequestState:
@@ -71,7 +70,6 @@ class RequestState:
         "arrival_seq",
         "bound_tokens",
         "cap_tokens",
-        "computed_tokens",
         "finish_reason",
         "finished_s",
         "first_token_s",
@@ -84,6 +82,7 @@ class RequestState:
         "recomputed_tokens",
         "request",
         "resumed_tokens",
+        "retracted_tokens",
         "retractions",
         "rid",
         "status",
@@ -120,10 +119,10 @@ class RequestState:
         self.admissions = 0
         self.overtaken_tokens = 0
         """Uncached tokens of later arrivals that were admitted while it waited."""
-        self.bound_tokens: float | None = None
+        self.bound_tokens: int | None = None
         """What ``overtaken_tokens`` never exceeds; None without an overtake guard."""
-        self.computed_tokens = 0
-        """Tokens whose KV is there, up to the last completed step; 0 while waiting."""
+        self.retracted_tokens = 0
+        """Tokens that were computed when it was last retracted."""
         self.prefill_tokens = request.prompt_tokens
         """Tokens to have before the next one can be sampled: n, or n + o once retracted."""
         self.cap_tokens = 0
@@ -152,26 +151,30 @@ class RequestState:
             cap = min(cap, self.request.max_match_tokens)
         self.cap_tokens = cap // self.page_size * self.page_size
 
-    def publishable_key(self) -> tuple[PrefixKey, int]:
-        """Return the key and the number of its leading tokens that may be published now.
-
-        Never the last sampled token, which has no KV. Cost: O(n) if output is added.
-        """
+    def _publishable_outputs(self) -> int:
+        """Return how many of the leading output tokens may be part of a cached prefix."""
         request = self.request
-        outputs = len(self.outputs)
         if request.cache_output == "none" or request.key.kind is KeyKind.BLOCKS:
-            allowed = 0
-        elif request.cache_output == "visible":
-            allowed = min(outputs, request.visible_tokens or 0)
-        else:
-            allowed = outputs
-        with_kv = request.prompt_tokens + max(outputs - 1, 0)
-        limit = min(request.prompt_tokens + allowed, with_kv)
-        held = len(self.key) - len(request.key)
+            return 0
+        if request.cache_output == "visible":
+            return min(len(self.outputs), request.visible_tokens or 0)
+        return len(self.outputs)
+
+    def publishable_tokens(self) -> int:
+        """Return the length of ``publishable_key`` without making it."""
+        return len(self.request.key) + self._publishable_outputs()
+
+    def publishable_key(self) -> PrefixKey:
+        """Return the key of the prompt and of the output that may be published.
+
+        Cost: O(n) when there is new output, else O(1).
+        """
+        allowed = self._publishable_outputs()
+        held = len(self.key) - len(self.request.key)
         if allowed > held:
             self.key = self.key[:]
             self.key.extend(self.outputs[held:allowed])
-        return self.key, min(limit, len(self.key))
+        return self.key
 
     def __repr__(self) -> str:
         return f"RequestState({self.rid!r}, #{self.arrival_seq}, {self.status.value})"

@@ -1,0 +1,64 @@
+"""Plan of the decode steps: positions and page needs of all decoding requests at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.batch import IntVector
+from scheduler.running import DecodeView, Running
+
+__all__ = ["DecodePlan", "plan_decodes"]
+
+
+class DecodePlan(NamedTuple):
+    """What the decoding requests would run, and the pages they lack for it."""
+
+    view: DecodeView
+    positions: IntVector
+    lengths: IntVector
+    short: list[int]
+    """Places in the view of the requests that lack pages."""
+    wanted: list[int]
+    """Pages each of those lacks."""
+    promised: list[int]
+    """How many of them were reserved for it."""
+
+    def only(self, keep: list[int]) -> DecodePlan:
+        """Return the plan of a part, its pages granted."""
+        return DecodePlan(
+            self.view.only(keep), self.positions[keep], self.lengths[keep], [], [], []
+        )
+
+
+def plan_decodes(
+    running: Running, page_size: int, tokens_per_step: int, overlapping: bool
+) -> DecodePlan:
+    """Return the next step of every decoding request that has one.
+
+    While steps of it are in flight, a request's position counts all their tokens as taken.
+    One whose last token must be among those waits. Cost: O(running) in numpy, whatever the
+    context lengths.
+    """
+    view = running.view()
+    positions = running.known_tokens[view.slots]
+    positions -= 1
+    limits = running.final_tokens[view.slots]
+    limits -= 1
+    if overlapping:
+        positions += running.in_flight[view.slots] * tokens_per_step
+    lengths = np.minimum(positions + tokens_per_step, limits)
+    idle = lengths <= positions
+    if idle.any():
+        keep = np.flatnonzero(~idle).tolist()
+        view, positions, lengths = view.only(keep), positions[keep], lengths[keep]
+    have = running.num_pages[view.slots]
+    lack = (lengths + (page_size - 1)) // page_size - have
+    places = np.flatnonzero(lack > 0)
+    if not len(places):
+        return DecodePlan(view, positions, lengths, [], [], [])
+    wanted = lack[places]
+    unused = running.reserved_pages[view.slots[places]] - have[places]
+    promised = np.minimum(np.maximum(unused, 0), wanted)
+    return DecodePlan(view, positions, lengths, places.tolist(), wanted.tolist(), promised.tolist())

@@ -1,0 +1,60 @@
+"""The door: what a request must be like, and whether it can ever be admitted."""
+
+from __future__ import annotations
+
+from radixcache import KeyKind
+from radixcache.errors import InvalidInputError, RequestTooLargeError
+from scheduler.admission import Supply, pages_of_request, refusal_of
+from scheduler.request import Request, RequestState
+
+__all__ = ["check_fits", "check_request"]
+
+
+def check_request(request: Request) -> None:
+    """Verify the numbers of a request.
+
+    Raises:
+        InvalidInputError: a number is out of range, or the key's length does not fit.
+
+    """
+    rid = request.rid
+    n = request.prompt_tokens
+    if type(n) is not int or n < 1:
+        raise InvalidInputError(f"{rid!r} has prompt_tokens {n!r}: give a positive int")
+    for name in ("max_new_tokens", "visible_tokens", "max_match_tokens"):
+        value = getattr(request, name)
+        if value is None and name != "max_new_tokens":
+            continue
+        if type(value) is not int or value < 0:
+            raise InvalidInputError(f"{rid!r} has {name} {value!r}: give an int of at least 0")
+    if request.cache_output not in {"all", "none", "visible"}:
+        raise InvalidInputError(
+            f"{rid!r} has cache_output {request.cache_output!r}: use 'all', 'none' or 'visible'"
+        )
+    length, kind = len(request.key), request.key.kind
+    fits = length == n or (kind is KeyKind.WIDE and length == n - 1)  # pairs
+    if kind is KeyKind.BLOCKS:
+        fits = length <= n
+    if not fits:
+        raise InvalidInputError(
+            f"{rid!r} has a key of {length} tokens for a prompt of {n}: make the key of the prompt"
+        )
+
+
+def check_fits(state: RequestState, reserve_ratio: float, capacity_pages: int) -> None:
+    """Apply the admission predicate to an empty pool.
+
+    Raises:
+        RequestTooLargeError: not even then it could be admitted.
+
+    """
+    total = pages_of_request(state, reserve_ratio)
+    refusal = refusal_of(state.rid, total, 0, 0, Supply(capacity_pages, 0, 0))
+    if refusal is not None:
+        raise RequestTooLargeError(
+            f"{state.rid!r} needs {refusal.needed_pages} pages for {state.prompt_tokens} prompt "
+            f"and up to {state.request.max_new_tokens} output tokens, the pool has "
+            f"{capacity_pages}: enlarge the pool, or ask for less",
+            needed_pages=refusal.needed_pages,
+            capacity_pages=capacity_pages,
+        )

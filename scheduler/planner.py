@@ -1,0 +1,162 @@
+"""Planner: fills one step with decodes, chunks of admitted prompts, and new admissions."""
+
+from __future__ import annotations
+
+from radixcache import PageIds
+from scheduler.admission import pages_for
+from scheduler.batch import PrefillChunk
+from scheduler.decode import DecodePlan, plan_decodes
+from scheduler.lifecycle import Lifecycle
+from scheduler.picking import Picker
+from scheduler.request import RequestStatus
+from scheduler.retraction import choose_victim
+from scheduler.running import Run
+from scheduler.step import Flight, Step
+
+__all__ = ["Planner"]
+
+
+class Planner:
+    """Plans steps: running requests first, then unfinished prompts, then the queue.
+
+    A request is in a step only with all its pages allocated. What cannot have them now
+    waits for pages of batches in flight, or makes room by retraction.
+    """
+
+    __slots__ = ("_life", "_max_running", "_next_batch", "_page_size", "_picker")
+
+    def __init__(self, life: Lifecycle, picker: Picker) -> None:
+        self._life = life
+        self._picker = picker
+        self._page_size = life.config.page_size
+        self._max_running = life.config.max_running
+        self._next_batch = 0
+
+    def plan(self) -> Flight:
+        """Return the next step. Its batch is empty when there is nothing to run."""
+        life = self._life
+        ledger = life.ledger
+        remaps = life.publisher.take_remaps()
+        step = Step(self._next_batch, life.config.chunk_tokens, ledger.evicted_pages, remaps)
+        self._plan_decodes(step)
+        for run in list(life.running.prefilling.values()):
+            self._add_chunk(run, step)
+        if not step.retracted:
+            self._admit(step)
+        flight = step.seal(ledger.evicted_pages)
+        if flight.batch.is_empty:
+            life.publisher.put_back(remaps)
+            return flight
+        self._next_batch += 1
+        slots = flight.decodes.slots
+        life.running.in_flight[slots] += 1
+        life.running.last_batch_id[slots] = step.batch_id
+        return flight
+
+    def _plan_decodes(self, step: Step) -> None:
+        life = self._life
+        plan = plan_decodes(
+            life.running, self._page_size, life.config.max_tokens_per_step, bool(life.flights)
+        )
+        if plan.short:
+            promised = sum(plan.promised)
+            wanted = sum(plan.wanted)
+            if life.ledger.can_take(promised, wanted - promised):
+                self._grow_all(plan, step, wanted, promised)
+            else:
+                plan = self._grow_one_by_one(plan, step)
+            rows = tuple(run.row for run in plan.view.runs)
+            plan = plan._replace(view=plan.view._replace(rows=rows))
+        step.set_decodes(plan.view, plan.positions, plan.lengths)
+
+    def _grow_all(self, plan: DecodePlan, step: Step, wanted: int, promised: int) -> None:
+        pages = self._life.ledger.take(wanted, promised)
+        runs = plan.view.runs
+        start = 0
+        for place, count in zip(plan.short, plan.wanted, strict=True):
+            self._append(runs[place], pages[start : start + count], step)
+            start += count
+
+    def _grow_one_by_one(self, plan: DecodePlan, step: Step) -> DecodePlan:
+        """Grant pages in order; retract others when they run out. Returns who runs."""
+        life = self._life
+        runs = plan.view.runs
+        need = {
+            place: (count, promised)
+            for place, count, promised in zip(plan.short, plan.wanted, plan.promised, strict=True)
+        }
+        ready = []
+        for place, run in enumerate(runs):
+            if not run.alive:
+                continue
+            count, promised = need.get(place, (0, 0))
+            if count:
+                if not self._make_room(run, promised, count - promised, step):
+                    continue
+                self._append(run, life.ledger.take(count, promised), step)
+            ready.append(place)
+        # One that was granted its pages may have been a victim later on.
+        return plan.only([place for place in ready if runs[place].alive])
+
+    def _make_room(self, run: Run, promised: int, extra: int, step: Step) -> bool:
+        """Retract until the pages can be had; return whether they can, now."""
+        life = self._life
+        while not life.ledger.can_take(promised, extra):
+            if life.ledger.anything_deferred:
+                return False
+            victim = choose_victim(life.running, self._page_size)
+            if len(life.running) == 1:
+                if life.running.last_batch_of(run) <= life.ledger.completed_id:
+                    step.events.append(life.end(run, "capacity")[0])
+                return False
+            step.retracted += 1
+            step.events.extend(life.retract(victim))
+            if victim is run:
+                return False
+        return True
+
+    def _append(self, run: Run, pages: PageIds, step: Step) -> None:
+        # The first pages of a run come with those it found in the cache.
+        start = run.num_pages if run.last_batch_id >= 0 else 0
+        if run.append(pages):
+            self._life.running.row_replaced()
+        self._life.running.num_pages[run.slot] = run.num_pages
+        step.grew(run, start)
+
+    def _add_chunk(self, run: Run, step: Step) -> None:
+        """Run as much of a prompt as budget and pages allow."""
+        life = self._life
+        start, target = run.scheduled_tokens, run.state.prefill_tokens
+        # Its pages are promised; only those still deferred can be missing.
+        room = (run.num_pages + life.ledger.obtainable_pages) * self._page_size
+        stop = min(start + step.budget_tokens, target, room)
+        if stop <= start:
+            return
+        short = pages_for(stop, self._page_size) - run.num_pages
+        if short > 0:
+            self._append(run, life.ledger.take(short, short), step)
+        run.last_batch_id = step.batch_id
+        run.scheduled_tokens = stop
+        step.add_chunk(run, PrefillChunk(run.state.rid, start, stop, stop == target))
+        if life.config.publish == "schedule":
+            life.publish_prompt(run, stop)
+        if stop == target:
+            run.state.status = RequestStatus.DECODE
+            life.running.start_decoding(run)
+
+    def _admit(self, step: Step) -> None:
+        """Admit waiting requests while budget, places and memory last."""
+        life = self._life
+        begun = False
+        while step.budget_tokens and life.waiting and len(life.running) < self._max_running:
+            if not begun:
+                life.queue.begin_pass(life.now)
+                begun = True
+            pick = self._picker.pick()
+            if step.refusal is None:
+                step.refusal = self._picker.refusal
+            if pick is None:
+                return
+            run, admitted = life.admit(pick)
+            step.events.append(admitted)
+            self._add_chunk(run, step)
