@@ -92,14 +92,16 @@ class SlackTree(Generic[S]):
             left, right = low[2 * node], low[2 * node + 1]
             low[node] = (left if left < right else right) + add[node]
 
-    def spend(self, amount: int, before: int | None = None) -> None:
-        """Take ``amount`` from every slot, or from those before slot ``before``."""
+    def spend_all(self, amount: int) -> None:
+        """Take ``amount`` from every slot. Cost: O(1)."""
+        self._low[1] -= amount
+        self._add[1] -= amount
+
+    def depart(self, slot: int, amount: int) -> None:
+        """Make the seat in ``slot`` absent, and take ``amount`` from every slot before it."""
         low, add = self._low, self._add
-        if before is None:
-            low[1] -= amount
-            add[1] -= amount
-            return
-        node = before + self._size
+        node = slot + self._size
+        low[node] = inf
         while node > 1:
             if node & 1:
                 low[node - 1] -= amount
