@@ -1,0 +1,139 @@
+"""Readers of block-hash traces: Mooncake JSONL and its relative, Qwen-Bailian JSONL.
+
+A row: ``{"timestamp":3000,"input_length":1100,"output_length":80,"hash_ids":[0,7,8]}``.
+Mooncake counts milliseconds and 512 tokens an id, Bailian seconds and 16; both can be set.
+A hash id names the whole prefix up to its block, so a key is the list of the ids.
+
+A row is skipped with its reason when a time, length or id is missing or impossible, when
+the ids do not number ceil(input_length / block), when an id occurs twice in one row (it
+would be its own prefix) or when the prompt is empty. Rows of the AIPerf superset that carry
+``text_input``, ``messages`` or ``payload`` are skipped: text and block ids cannot share a
+cache. Seconds count from the earliest timestamp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from radixcache import KeyKind, PrefixKey
+from radixcache.errors import TraceError
+from scheduler.request import Request
+from scheduler.trace.fields import count_of, ids_of, name_of, row_of, time_of
+from scheduler.trace.formats import UNITS_PER_S, Head, ReadOptions, ReadPlan, TimeUnit, TraceFormat
+from scheduler.trace.source import Source
+from scheduler.trace.summary import RowError, TraceSummary
+from scheduler.trace.time_order import Clock, in_arrival_order, scan_clock
+
+__all__ = ["BAILIAN", "MOONCAKE"]
+
+TEXT_FIELDS = ("text_input", "messages", "payload")
+PARTIAL = "the id of a partial last block is kept: hits are min(block x matched ids, input_length)"
+
+
+class _BlockRows:
+    """Streams one file of block-hash rows."""
+
+    __slots__ = ("block_tokens", "options", "unit")
+
+    def __init__(self, options: ReadOptions, block_tokens: int, unit: TimeUnit) -> None:
+        self.options = options
+        self.block_tokens = options.block_tokens or block_tokens
+        self.unit = options.time_unit or unit
+
+    def stream(self, source: Source, summary: TraceSummary) -> Iterator[Request]:
+        """Yield the requests in arrival order."""
+        clock = scan_clock(source, "timestamp", UNITS_PER_S[self.unit])
+        yield from in_arrival_order(self._requests(source, clock, summary), clock, summary)
+
+    def _requests(
+        self, source: Source, clock: Clock, summary: TraceSummary
+    ) -> Iterator[tuple[int, Request]]:
+        """Yield (line, request) in file order and count every row."""
+        for line in source.lines(summary):
+            repairs: list[str] = []
+            try:
+                request = self._request(row_of(line, summary), line[0], clock, repairs)
+            except RowError as error:
+                if self.options.strict:
+                    raise TraceError(str(error), path=source.path, line=line[0]) from None
+                summary.skip(error.reason, line[0])
+                continue
+            for reason in repairs:
+                summary.repair(reason, line[0])
+            summary.took()
+            yield line[0], request
+
+    def _request(self, row: dict[str, Any], line: int, clock: Clock, repairs: list[str]) -> Request:
+        """Check one row and make its request."""
+        if "hash_ids" not in row:
+            if any(field in row for field in TEXT_FIELDS):
+                raise RowError("text row in a trace of block ids")
+            raise RowError("hash_ids is missing: no prefix identity")
+        time = time_of(row, "timestamp", repairs)
+        prompt_tokens = count_of(row, "input_length", least=1)
+        output_tokens = count_of(row, "output_length", least=0)
+        ids = ids_of(row, "hash_ids", bits=63)
+        blocks = -(-prompt_tokens // self.block_tokens)
+        if len(ids) != blocks:
+            raise RowError(
+                f"hash_ids do not number ceil(input_length / {self.block_tokens})", len(ids)
+            )
+        if len(set(ids)) != blocks:
+            raise RowError("an id occurs twice in hash_ids")
+        if not self.options.partial_block and prompt_tokens % self.block_tokens:
+            ids = ids[:-1]
+        return Request(
+            rid=f"line {line}",
+            key=PrefixKey.from_block_ids(ids, self.block_tokens),
+            prompt_tokens=prompt_tokens,
+            max_new_tokens=max(self.options.max_new_tokens, output_tokens),
+            arrival_s=clock.seconds(time),
+            session_id=name_of(row, "session_id"),
+            recorded_output_tokens=output_tokens,
+        )
+
+
+def _plan(options: ReadOptions, block_tokens: int, unit: TimeUnit) -> ReadPlan:
+    """Plan the reading of a block-hash trace and list what it takes for granted."""
+    rows = _BlockRows(options, block_tokens, unit)
+    assumptions = [
+        f"timestamps are in {rows.unit}" + ("" if options.time_unit else " (the format's own)"),
+        f"a block id stands for {rows.block_tokens} tokens"
+        + ("" if options.block_tokens else " (the format's own)"),
+        f"every request asks for up to {options.max_new_tokens} new tokens (no row says)",
+        "outputs have no ids: they are not cached",
+    ]
+    if options.partial_block:
+        assumptions.append(PARTIAL)
+    return ReadPlan(
+        kind=KeyKind.BLOCKS,
+        page_size=rows.block_tokens,
+        assumptions=tuple(assumptions),
+        rows=rows.stream,
+    )
+
+
+def _is_mooncake(head: Head) -> bool:
+    """Recognise a first row with block ids, or the AIPerf superset around it."""
+    row = head.first_row
+    return (
+        "timestamp" in row
+        and "input_length" in row
+        and "chat_id" not in row
+        and not isinstance(row.get("hash_ids"), dict)
+    )
+
+
+MOONCAKE = TraceFormat(
+    name="mooncake",
+    title="Mooncake JSONL (block hash ids)",
+    recognises=_is_mooncake,
+    plan=lambda _, options: _plan(options, 512, "ms"),
+)
+BAILIAN = TraceFormat(
+    name="bailian",
+    title="Qwen-Bailian JSONL (block hash ids)",
+    recognises=lambda head: "chat_id" in head.first_row and "hash_ids" in head.first_row,
+    plan=lambda _, options: _plan(options, 16, "s"),
+)

@@ -1,0 +1,59 @@
+"""open_trace: find the format of a file by its content, or take the one that is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from radixcache.errors import ConfigError, TraceError
+from scheduler.trace.formats import Head, ReadOptions, Trace, TraceFormat
+from scheduler.trace.mooncake import BAILIAN, MOONCAKE
+from scheduler.trace.native import NATIVE
+from scheduler.trace.refused import REFUSED
+from scheduler.trace.source import Source
+
+__all__ = ["FORMATS", "open_trace"]
+
+FORMATS: tuple[TraceFormat, ...] = (NATIVE, BAILIAN, MOONCAKE)
+"""Every format that can be read; the first that recognises a file reads it."""
+
+
+def open_trace(
+    path: str | Path, *, format: str | None = None, options: ReadOptions | None = None
+) -> Trace:
+    """Open a trace file; `.gz` is known by content, and so is the format unless it is named.
+
+    Raises: TraceError when the path is no readable file, is empty, is no known trace or is
+    of a format without prefix identity; ConfigError for an unknown format name.
+    """
+    options = options or ReadOptions()
+    named = None if format is None else _named(format)
+    source = Source(path)
+    head = Head(source.head(), source.path)
+    if not head.data.strip():
+        raise TraceError(
+            "is empty, or damaged from its start; give a trace with at least one request",
+            path=source.path,
+        )
+    form = named or _found(head)
+    return Trace(source, form, form.plan(head, options))
+
+
+def _named(name: str) -> TraceFormat:
+    """Return the format of a name."""
+    for form in (*FORMATS, *REFUSED):
+        if form.name == name:
+            return form
+    known = ", ".join(form.name for form in FORMATS)
+    raise ConfigError(f"unknown trace format {name!r}; known: {known}")
+
+
+def _found(head: Head) -> TraceFormat:
+    """Return the first format that recognises the file."""
+    for form in (*REFUSED, *FORMATS):
+        if form.recognises(head):
+            return form
+    known = ", ".join(form.name for form in FORMATS)
+    raise TraceError(
+        f"is no trace of a known format ({known}); name its format if it is one of them",
+        path=head.path,
+    )

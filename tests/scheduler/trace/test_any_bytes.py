@@ -1,0 +1,111 @@
+"""No bytes make a traceback: a file is read, or TraceError says why not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radixcache.errors import TraceError
+from scheduler.trace import FORMATS, ReadOptions, open_trace
+
+FIELDS = [
+    "timestamp", "input_length", "output_length", "hash_ids", "chat_id", "radixcache_trace",
+    "kind", "page_size", "notes", "rid", "t", "tokens", "text", "block_ids", "after", "keep", "n",
+    "max_new", "output_ids", "output_text", "output_tokens", "namespace", "session", "client",
+    "priority", "cache_output", "visible_tokens", "max_match_tokens",
+]  # fmt: skip
+scalars: st.SearchStrategy[Any] = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 600)
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["all", "tokens", "blocks", "wide", 10**400, "\ud800", "1e400"])
+)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["lora", "extra_key", "cache_salt"]), inner, max_size=2)
+    ),
+    max_leaves=5,
+)
+rows = st.dictionaries(st.sampled_from(FIELDS), values, max_size=12)
+likely = st.fixed_dictionaries(
+    {"timestamp": scalars, "input_length": scalars, "output_length": scalars, "hash_ids": values}
+) | st.fixed_dictionaries(
+    {"t": scalars},
+    optional={name: values for name in FIELDS if name != "t"},
+)
+starts = st.sampled_from(
+    [
+        b"",
+        b'{"timestamp":0,"input_length":512,"output_length":1,"hash_ids":[1]}\n',
+        b'{"radixcache_trace":1}\n',
+        b'{"radixcache_trace":1,"kind":"wide"}\n{"t":0,"tokens":[1],"session":"s"}\n',
+        b'{"radixcache_trace":1,"kind":"blocks","page_size":16}\n',
+        b"\xef\xbb\xbf",
+        b"\x1f\x8b\x08\x00",
+    ]
+)
+
+
+def read(path: Path, data: bytes, format: str | None, strict: bool) -> None:
+    path.write_bytes(data)
+    refused = ""
+    try:
+        trace = open_trace(path, format=format, options=ReadOptions(strict=strict))
+        last_s = 0.0
+        for request in trace:
+            assert request.arrival_s >= last_s
+            last_s = request.arrival_s
+            assert request.prompt_tokens >= 1
+            request.rid.encode()
+        assert trace.summary.rows == trace.summary.requests + trace.summary.skipped_rows
+    except TraceError as error:
+        refused = str(error)
+    assert "\n" not in refused
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("any") / "trace"
+
+
+def test_number_of_5000_digits_is_refused(path: Path) -> None:
+    for field in (b"timestamp", b"input_length", b"t", b"session", b"n"):
+        row = b'{"timestamp":0,"input_length":1,"hash_ids":[1],"tokens":[1],"' + field + b'":%s}'
+        for start in (b"", b'{"radixcache_trace":1}\n'):
+            read(path, start + row % (b"9" * 5000), None, False)
+
+
+formats = st.none() | st.sampled_from([form.name for form in FORMATS])
+
+
+@given(start=starts, data=st.binary(max_size=200), format=formats, strict=st.booleans())
+def test_any_bytes_are_read_or_refused(
+    path: Path, start: bytes, data: bytes, format: str | None, strict: bool
+) -> None:
+    read(path, start + data, format, strict)
+
+
+@given(
+    start=starts,
+    made=st.lists(rows | likely | values, max_size=6),
+    format=formats,
+    packed=st.booleans(),
+    cut=st.integers(0, 40),
+)
+def test_any_rows_are_read_or_refused(
+    path: Path, start: bytes, made: list[Any], format: str | None, packed: bool, cut: int
+) -> None:
+    data = start + b"\n".join(json.dumps(row).encode() for row in made)
+    data = gzip.compress(data) if packed else data
+    read(path, data[: max(0, len(data) - cut)], format, False)
