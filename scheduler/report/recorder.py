@@ -6,11 +6,9 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from scheduler.batch import StepRecord
-    from scheduler.request import Request, RequestState
+from scheduler.batch import StepRecord
+from scheduler.request import Request, RequestState
 
 __all__ = ["Recorder"]
 
