@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import pytest
 
 from radixcache import PrefixKey
 from scheduler.lookup import lookup_replay
+from scheduler.optimal import optimal_prefill
 from scheduler.request import Request
 
 BLOCK_TOKENS = 512
@@ -102,3 +104,18 @@ def test_depth_first_order_reaches_the_ceiling_with_room_for_one_request(
     sorted_by_ids = lookup_replay(depth_first, BLOCK_TOKENS, capacity_pages=LONGEST_BLOCKS)
     assert digits(arrival.cold_hit_rate) == ".04276"
     assert digits(sorted_by_ids.cold_hit_rate) == ".37362"
+
+
+def full_blocks(request: Request) -> Request:
+    ids = request.key.tokens()[: request.prompt_tokens // BLOCK_TOKENS]
+    return replace(request, key=PrefixKey.from_block_ids(ids, BLOCK_TOKENS))
+
+
+def test_the_optimum_of_full_blocks(mooncake: list[Request]) -> None:
+    requests = [full_blocks(request) for request in mooncake]
+    exact = optimal_prefill(requests, BLOCK_TOKENS)
+    assert exact.exact
+    assert digits(exact.hit_rate) == ".37338"
+    rough = optimal_prefill(requests, BLOCK_TOKENS, exact_limit_bytes=0)
+    assert not rough.exact
+    assert rough.hit_rate == pytest.approx(exact.hit_rate, abs=0.013)
