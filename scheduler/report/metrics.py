@@ -243,7 +243,7 @@ METRICS: tuple[Metric, ...] = (
         lambda run: run.optimal_hit_rate, 2,
     ),
     Metric(
-        "optimal_reached_share", "of optimum", "share", "cold hit rate / DFS-optimal hit rate",
+        "optimal_reached_share", "of opt.", "share", "cold hit rate / DFS-optimal hit rate",
         "How much of the optimum was reached.", _optimal_reached, 1,
     ),
     Metric(
