@@ -236,14 +236,17 @@ class OptimalMeter:
                 seen = min(seen, at)
                 if self._bytes >= self._exact_limit_bytes:
                     break
-                child = node.children[first] = _Span(data[at:stop])
-                self._bytes += stop - at + _SPAN_BYTES
-            shared = _common(child.data, data, at, stop, width)
-            if at < cut < at + shared:
-                shared = cut - at
-            if shared < len(child.data):
-                child.split(shared, width)
-                self._bytes += _SPAN_BYTES
+                end = cut if at < cut < stop else stop
+                child = node.children[first] = _Span(data[at:end])
+                self._bytes += end - at + _SPAN_BYTES
+                shared = end - at
+            else:
+                shared = _common(child.data, data, at, stop, width)
+                if at < cut < at + shared:
+                    shared = cut - at
+                if shared < len(child.data):
+                    child.split(shared, width)
+                    self._bytes += _SPAN_BYTES
             path.append(child)
             at += shared
             node = child

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 from scheduler.report.recorder import Recorder
-from scheduler.report.stability import drain_rate
+from scheduler.report.stability import LoadJudgement, Verdict, drain_rate, judge_load
 
 __all__ = ["METRICS", "Metric", "Run", "Unit", "metric", "percentile"]
 
@@ -32,6 +32,11 @@ class Run:
     """DFS optimum of the same requests (`scheduler.optimal`)."""
     ceiling_hit_rate: float | None = None
     """Hit rate of an unbounded cache in arrival order."""
+
+    @cached_property
+    def load(self) -> LoadJudgement:
+        """Whether the queue grew without end."""
+        return judge_load(self.recorder)
 
     @cached_property
     def ttft_s(self) -> list[float]:
@@ -169,6 +174,10 @@ def _optimal_reached(run: Run) -> Value:
     return None if cold is None else ratio(cold, run.optimal_hit_rate or 0.0)
 
 
+def _drain(run: Run) -> Value:
+    return drain_rate(run.recorder) if run.load.verdict is Verdict.OVERLOADED else None
+
+
 def _overtake_share(run: Run) -> Value:
     recorder = run.recorder
     pairs = zip(recorder.overtaken_tokens, recorder.bound_tokens, strict=True)
@@ -243,7 +252,7 @@ METRICS: tuple[Metric, ...] = (
         lambda run: run.optimal_hit_rate, 2,
     ),
     Metric(
-        "optimal_reached_share", "of optimum", "share", "cold hit rate / DFS-optimal hit rate",
+        "optimal_reached_share", "of opt.", "share", "cold hit rate / DFS-optimal hit rate",
         "How much of the optimum was reached.", _optimal_reached, 1,
     ),
     Metric(
@@ -286,8 +295,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "drain_requests_per_s", "drain", "requests/s",
         "requests finished in steps with waiting > 0 / time of those steps",
-        "What the engine gets done while it has a queue: the rate it could sustain.",
-        lambda run: drain_rate(run.recorder), 2, simulated=True,
+        "What an overloaded engine gets done: the rate it could sustain. None when the load was "
+        "stable, where a queue is short and says nothing of the rate.", _drain, 2, simulated=True,
     ),
     Metric(
         "overtaken_max_tokens", "overtaken max", "tokens", "max of overtaken(r)",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from scheduler.report.metrics import METRICS, Run
 from scheduler.report.recorder import Recorder
-from scheduler.report.stability import LoadJudgement, Verdict, judge_load
+from scheduler.report.stability import LoadJudgement, Verdict
 
 __all__ = ["SCHEMA_VERSION", "Summary", "summarize", "to_csv", "to_json"]
 
@@ -67,7 +67,7 @@ def summarize(
     return Summary(
         label=label,
         values={m.name: m.compute(run) for m in METRICS},
-        load=judge_load(recorder),
+        load=run.load,
         calibrated=calibrated,
         seed=seed,
         assumptions=dict(assumptions or {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from rich.console import Console
 from rich.table import Table
@@ -18,13 +19,13 @@ DEFAULT_COLUMNS: tuple[str, ...] = (
     "cold_hit_rate_share",
     "warm_hit_rate_share",
     "optimal_reached_share",
-    "utilisation_share",
+    "drain_requests_per_s",
     "ttft_mean_s",
     "ttft_p50_s",
     "ttft_p90_s",
     "ttft_p99_s",
     "ttft_max_s",
-    "drain_requests_per_s",
+    "utilisation_share",
     "queue_mean_requests",
     "queue_max_requests",
     "running_mean_requests",
@@ -40,6 +41,7 @@ DEFAULT_COLUMNS: tuple[str, ...] = (
 """What a comparison shows; every metric is in the JSON and the CSV."""
 
 _PLAIN_WIDTH = 100
+_NARROWEST_NOTE = 40
 _GAP = "  "
 _HIDDEN = "(over)"
 _UNIT_SHOWN = {"share": "%", "requests": "req", "requests/s": "req/s", "tokens": "tok",
@@ -79,7 +81,8 @@ def render_table(
             rest = [cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]
             lines.append(_GAP.join([first, *rest]).rstrip())
         lines.append("")
-    lines += _notes(summaries, columns)
+    for note in _notes(summaries, columns):
+        lines += wrap(note, max(width, _NARROWEST_NOTE), subsequent_indent=_GAP)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.report.metrics import METRICS, Run, metric, percentile
 from scheduler.report.recorder import Recorder
-from tests.models.recorded_runs import ask, ended, step
+from tests.models.recorded_runs import ask, ended, queue_run, step
 
 UNIT_LAST = {
     "requests": "_requests",
@@ -78,7 +78,7 @@ EXPECTED = {
     "e2e_p99_s": 4 + 0.98 * 6,
     "e2e_max_s": 10.0,
     "output_tokens_per_s": 6 / 14,
-    "drain_requests_per_s": 2 / 6,
+    "drain_requests_per_s": None,
     "overtaken_max_tokens": 30,
     "overtaken_bound_share": 0.75,
     "prefill_tokens": 370,
@@ -95,6 +95,14 @@ def test_every_metric_is_checked_by_hand() -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_metric_by_hand(name: str) -> None:
     assert metric(name).compute(small_run()) == pytest.approx(EXPECTED[name])
+
+
+def test_only_an_overloaded_run_has_a_drain_rate() -> None:
+    slow, fast = (
+        queue_run([i * gap for i in range(200)], lambda rng: 500, 0) for gap in (0.6, 0.3)
+    )
+    assert metric("drain_requests_per_s").compute(Run(slow, 16)) is None
+    assert metric("drain_requests_per_s").compute(Run(fast, 16)) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("shown", METRICS, ids=lambda m: m.name)

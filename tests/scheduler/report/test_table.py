@@ -24,6 +24,7 @@ def run(label: str = "lpm", gap_s: float = 1.0, **more: object) -> Summary:
 @pytest.mark.parametrize("width", [30, 40, 80, 100, 300])
 def test_no_table_line_is_wider_than_asked(width: int) -> None:
     text = render_table([run(), run("sglang-lpm")], width=width, columns=[m.name for m in METRICS])
+    assert max(map(len, text.splitlines())) <= max(width, 40)
     table = text.split("DFS optimum")[0]
     assert max(map(len, table.splitlines())) <= width
     assert table.count("sglang-lpm") == table.count("policy")
@@ -63,17 +64,19 @@ def test_an_empty_run_is_dashes() -> None:
 
 def test_uncalibrated_seconds_are_marked_and_calibrated_ones_are_not() -> None:
     marked = "seconds order policies, they predict no server"
-    assert marked in render_table([run()])
-    assert marked not in render_table([run(calibrated=True)])
+    assert marked in render_table([run()], width=200)
+    assert marked not in render_table([run(calibrated=True)], width=200)
 
 
 def test_an_estimated_optimum_is_marked() -> None:
-    assert "estimated, within 1.3 points" in render_table([run(optimal_exact=False)])
+    assert "estimated, within 1.3 points" in render_table([run(optimal_exact=False)], width=200)
 
 
 def test_shared_assumptions_stand_once_and_differing_ones_by_run() -> None:
     one = run(assumptions={"page": 16, "hold": "stop"}, seed=3)
-    text = render_table([one, replace(one, label="spf", assumptions={"page": 16, "hold": "off"})])
+    text = render_table(
+        [one, replace(one, label="spf", assumptions={"page": 16, "hold": "off"})], width=200
+    )
     assert "Assumed: page 16; seed 3." in text
     assert "hold: lpm stop, spf off." in text
 

@@ -1,0 +1,3 @@
+"""What can be said of a trace without serving it."""
+
+__all__ = ()
