@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from radixcache.errors import InvalidInputError, RadixCacheError
 from scheduler.cli.options import make_parser
@@ -20,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     try:
         arguments = make_parser().parse_args(argv)
-        code: int = arguments.run(arguments)
+        # A command is imported when it runs: `--help` needs none of them.
+        code: int = import_module(f"scheduler.cli.{arguments.command}").run(arguments)
         sys.stdout.flush()
         return code
     except (InvalidInputError, RadixCacheError) as error:

@@ -6,7 +6,6 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from typing import NoReturn
 
 __all__ = ["DEFAULT_POLICIES", "make_parser"]
@@ -54,17 +53,6 @@ def _share(text: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1")
     return value
-
-
-def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    """Import a command when it runs: `--help` needs none of them."""
-
-    def run(arguments: argparse.Namespace) -> int:
-        command: Callable[[argparse.Namespace], int]
-        command = import_module(f"scheduler.cli.{name}").run
-        return command(arguments)
-
-    return run
 
 
 def _add_input(parser: argparse.ArgumentParser, *, optional: bool) -> None:
@@ -215,7 +203,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command; ``run`` of its result does the work."""
+    """Return the parser of the whole command; ``command`` of its result names the module."""
     parser = _Parser(
         prog="radixcache",
         description="Replay LLM traffic against prefix caches and scheduling orders.",
@@ -276,5 +264,5 @@ def make_parser() -> argparse.ArgumentParser:
     for command in (compare, replay, inspect):
         _add_output(command)
     for name, command in commands.choices.items():
-        command.set_defaults(run=_command(name))
+        command.set_defaults(command=name)
     return parser

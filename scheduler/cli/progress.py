@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from typing import TypeAlias, TypeVar
 
 from rich.console import Console
 from rich.progress import (
@@ -20,16 +20,11 @@ from rich.text import Text
 
 __all__ = ["Bar", "counted", "progress_bar"]
 
+Bar: TypeAlias = Callable[[int], None]
+"""Takes how much is done in all."""
+
 Item = TypeVar("Item")
 _BATCH = 512
-
-
-class Bar(Protocol):
-    """One line of progress."""
-
-    def __call__(self, done: int) -> None:
-        """Say how much is done in all."""
-        ...
 
 
 class _Rate(ProgressColumn):

@@ -8,6 +8,7 @@ import io
 import json
 from dataclasses import asdict
 from itertools import islice
+from textwrap import fill
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
@@ -105,13 +106,15 @@ def _lookup_text(arguments: argparse.Namespace, result: LookupResult) -> str:
         writer.writeheader()
         writer.writerow(rows)
         return out.getvalue()
-    return _aligned([(name, _lookup_value(name, value)) for name, value in rows.items()]) + (
-        "\nDefinition: requests in arrival order, no queue and no time; every page of a prompt is "
-        "looked up,\na partial last block too; hit tokens = min(page size * matched pages, prompt "
-        f"tokens),\n{'one token of each prompt computed' if result.last_token else 'no last-token rule'}; "
-        "outputs are not cached. The second half counts the last 50 % of\nthe requests over the "
-        "cache that the first half warmed.\n"
+    last_token = "one token of each prompt computed" if result.last_token else "no last-token rule"
+    definition = (
+        "Definition: requests in arrival order, no queue and no time; every page of a prompt is "
+        "looked up, a partial last block too; hit tokens = min(page size * matched pages, prompt "
+        f"tokens), {last_token}; outputs are not cached. The second half counts the last 50 % of "
+        "the requests over the cache that the first half warmed."
     )
+    table = _aligned([(name, _lookup_value(name, value)) for name, value in rows.items()])
+    return f"{table}\n{fill(definition, 88)}\n"
 
 
 def _lookup_value(name: str, value: Value) -> str:

@@ -154,14 +154,12 @@ def run_all(
     workers = min(jobs or os.cpu_count() or 1, len(policies))
     if workers == 1:
         total = len(loaded.requests)
+
+        def bar_from(first: int) -> Bar:
+            return lambda ended: bar(first * total + ended)
+
         return [
-            _run_one(
-                arguments,
-                loaded,
-                settings,
-                policy,
-                lambda n, i=i: bar(i * total + n),  # type: ignore[misc]
-            )
+            _run_one(arguments, loaded, settings, policy, bar_from(i))
             for i, policy in enumerate(policies)
         ]
     context = multiprocessing.get_context("spawn")

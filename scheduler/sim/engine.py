@@ -10,7 +10,8 @@ from radixcache.errors import IntegrityError, RequestError, RequestTooLargeError
 from scheduler.batch import Batch, StepRecord
 from scheduler.events import Event, Finished
 from scheduler.request import Request, RequestState
-from scheduler.scheduler import Result, Scheduler
+from scheduler.results import Result
+from scheduler.scheduler import Scheduler
 from scheduler.sim.cost_model import CostModel, StepLoad
 from scheduler.sim.outputs import answer_tokens, output_length
 from scheduler.sim.source import RequestSource
