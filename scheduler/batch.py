@@ -48,7 +48,7 @@ class PageRemap(NamedTuple):
     new_pages: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """One step of the engine: first the prefill chunks, then the decoding requests.
 

@@ -43,7 +43,8 @@ class Planner:
         self._plan_decodes(step)
         for run in list(life.running.prefilling.values()):
             self._add_chunk(run, step)
-        if not step.retracted:
+        # Who was retracted makes room for those that run; it does not come back at once.
+        if not (step.retracted and (step.chunks or step.decodes.view.runs)):
             self._admit(step)
         flight = step.seal(ledger.evicted_pages)
         if flight.batch.is_empty:
