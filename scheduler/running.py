@@ -66,14 +66,17 @@ class Run:
 
     def append(self, pages: PageIds) -> bool:
         """Add pages of its own; return whether the row is another array now."""
-        stop = self.num_pages + len(pages)
+        start = self.num_pages
+        self.num_pages = stop = start + len(pages)
         grown = stop > len(self.row)
         if grown:
             row = np.empty(max(stop, 2 * len(self.row)), np.int32)
-            row[: self.num_pages] = self.row[: self.num_pages]
+            row[:start] = self.row[:start]
             self.row = row
-        self.row[self.num_pages : stop] = pages
-        self.num_pages = stop
+        if stop == start + 1:
+            self.row[start] = pages[0]
+        else:
+            self.row[start:stop] = pages
         return grown
 
     def pages(self, start: int, stop: int) -> PageIds:
@@ -102,6 +105,10 @@ class DecodeView(NamedTuple):
             self.slots[keep],
         )
 
+    def with_current_rows(self) -> DecodeView:
+        """Return the same requests with the rows they have now."""
+        return self._replace(rows=tuple(run.row for run in self.runs))
+
 
 class Running:
     """The admitted requests in order of admission, each with a slot in the arrays."""
@@ -112,11 +119,11 @@ class Running:
         "_view",
         "by_rid",
         "final_tokens",
-        "in_flight",
         "known_tokens",
         "last_batch_id",
         "max_running",
         "num_pages",
+        "pending_tokens",
         "prefilling",
         "reserved_pages",
     )
@@ -134,8 +141,8 @@ class Running:
         """Prompt and output tokens so far; the last one has no KV yet."""
         self.final_tokens = np.zeros(max_running, np.int32)
         """Known tokens at which it has all it asked for."""
-        self.in_flight = np.zeros(max_running, np.int32)
-        """Steps in flight that may bring tokens."""
+        self.pending_tokens = np.zeros(max_running, np.int32)
+        """Tokens that the steps in flight bring at most."""
         self.num_pages = np.zeros(max_running, np.int32)
         self.reserved_pages = np.zeros(max_running, np.int32)
         self.last_batch_id = np.full(max_running, -1, np.int64)
@@ -156,7 +163,7 @@ class Running:
         state, slot = run.state, run.slot
         self.known_tokens[slot] = state.prefill_tokens
         self.final_tokens[slot] = state.prompt_tokens + state.request.max_new_tokens
-        self.in_flight[slot] = 1
+        self.pending_tokens[slot] = 1
         self.num_pages[slot] = run.num_pages
         self.reserved_pages[slot] = run.reserved_pages
         del self.prefilling[state.rid]
