@@ -6,12 +6,15 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 __all__ = ["DEFAULT_POLICIES", "make_parser"]
 
 DEFAULT_POLICIES = "fcfs,spf,sglang-lpm,lpm"
-_KINDS = ("few-shot", "chat", "unique")
+_WORKLOADS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
+
+
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -66,9 +69,15 @@ def _add_input(parser: argparse.ArgumentParser, *, optional: bool) -> None:
         )
         group.add_argument(
             "--workload",
-            choices=_KINDS,
+            choices=_WORKLOADS,
             default="few-shot",
             help="the built-in workload (default: few-shot)",
+        )
+        group.add_argument(
+            "--size",
+            type=_whole(1),
+            metavar="N",
+            help="requests, sessions or problems of the built-in workload (default: its own)",
         )
     else:
         group.add_argument("trace", metavar="TRACE", help="a trace file, .gz or not")
@@ -88,20 +97,34 @@ def _add_input(parser: argparse.ArgumentParser, *, optional: bool) -> None:
     )
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("memory and engine")
-    group.add_argument(
-        "--capacity-tokens",
-        type=_whole(1),
-        metavar="N",
-        help="KV memory (default: 131072 for few-shot, else 1048576)",
-    )
+def _add_page_size(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--page-size",
         type=_whole(1),
         metavar="P",
         help="tokens a page (default: the trace's blocks, else 64)",
     )
+
+
+def _add_memory(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("memory")
+    group.add_argument(
+        "--capacity-tokens",
+        type=_whole(1),
+        metavar="N",
+        help="KV memory (default: 131072 for few-shot, else 1048576)",
+    )
+    _add_page_size(group)
+    group.add_argument(
+        "--eviction",
+        default="lru",
+        metavar="NAME",
+        help="eviction policy, or none for no reuse (default: lru)",
+    )
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("engine")
     group.add_argument(
         "--chunk-tokens",
         type=_whole(1),
@@ -146,12 +169,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let the scheduler know the true output lengths",
     )
-    group.add_argument(
-        "--eviction",
-        default="lru",
-        metavar="NAME",
-        help="eviction policy, or none for no reuse (default: lru)",
-    )
+
+
+def _add_arrivals(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("time")
     group.add_argument(
         "--prefill-rate",
         type=_positive,
@@ -159,7 +180,6 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="prefill tokens/s of the cost model (default: 20000)",
     )
     group.add_argument("--cost-model", metavar="FILE", help="a JSON file with the cost model")
-    group = parser.add_argument_group("arrivals")
     load = group.add_mutually_exclusive_group()
     load.add_argument("--rate", type=_positive, metavar="R", help="requests/s on average")
     load.add_argument(
@@ -202,6 +222,70 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
 
 
+def _add_compare(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "compare", help="several orders on one trace, with the optimum beside them"
+    )
+    parser.add_argument(
+        "--policies",
+        default=DEFAULT_POLICIES,
+        metavar="A,B,...",
+        help=f"orders to compare, or all (default: {DEFAULT_POLICIES})",
+    )
+    parser.add_argument(
+        "--jobs", type=_whole(1), metavar="N", help="processes (default: one a core)"
+    )
+    for add in (_add_memory, _add_engine, _add_arrivals, _add_output):
+        add(parser)
+    _add_input(parser, optional=True)
+
+
+def _add_replay(commands: _Commands) -> None:
+    parser = commands.add_parser("replay", help="one order, every number; or a plain lookup")
+    parser.add_argument("--policy", default="lpm", metavar="NAME", help="the order (default: lpm)")
+    parser.add_argument(
+        "--lookup",
+        action="store_true",
+        help="no queue and no engine: look up in arrival order, as a cache simulator does",
+    )
+    parser.add_argument(
+        "--last-token",
+        action="store_true",
+        help="with --lookup: one token of each prompt has to be computed",
+    )
+    for add in (_add_memory, _add_engine, _add_arrivals, _add_output):
+        add(parser)
+    _add_input(parser, optional=True)
+
+
+def _add_inspect(commands: _Commands) -> None:
+    parser = commands.add_parser("inspect", help="what is in a trace, and what a cache could reach")
+    _add_page_size(parser)
+    _add_input(parser, optional=True)
+    _add_output(parser)
+    parser.add_argument("--seed", type=_whole(0), default=0, metavar="S", help="seed (default: 0)")
+
+
+def _add_generate(commands: _Commands) -> None:
+    parser = commands.add_parser("generate", help="write a synthetic trace")
+    parser.add_argument("kind", choices=_WORKLOADS, help="the workload")
+    parser.add_argument(
+        "--output",
+        "-o",
+        required=True,
+        metavar="FILE",
+        help="a .jsonl or .jsonl.gz file; for sharegpt-like also .json: a ShareGPT array",
+    )
+    parser.add_argument(
+        "--size",
+        type=_whole(1),
+        metavar="N",
+        help="its requests, sessions or problems (default: the workload's own)",
+    )
+    parser.add_argument("--seed", type=_whole(0), default=0, metavar="S", help="seed (default: 0)")
+    parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command; ``command`` of its result names the module."""
     parser = _Parser(
@@ -209,60 +293,8 @@ def make_parser() -> argparse.ArgumentParser:
         description="Replay LLM traffic against prefix caches and scheduling orders.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
-    compare = commands.add_parser(
-        "compare", help="several orders on one trace, with the optimum beside them"
-    )
-    compare.add_argument(
-        "--policies",
-        default=DEFAULT_POLICIES,
-        metavar="A,B,...",
-        help=f"orders to compare (default: {DEFAULT_POLICIES})",
-    )
-    compare.add_argument(
-        "--jobs", type=_whole(1), metavar="N", help="processes (default: one a core)"
-    )
-    replay = commands.add_parser("replay", help="one order, every number; or a plain lookup")
-    replay.add_argument("--policy", default="lpm", metavar="NAME", help="the order (default: lpm)")
-    replay.add_argument(
-        "--lookup",
-        action="store_true",
-        help="no queue and no engine: look up in arrival order, as a cache simulator does",
-    )
-    replay.add_argument(
-        "--last-token",
-        action="store_true",
-        help="with --lookup: one token of each prompt has to be computed",
-    )
-    inspect = commands.add_parser(
-        "inspect", help="what is in a trace, and what a cache could reach"
-    )
-    inspect.add_argument(
-        "--page-size",
-        type=_whole(1),
-        metavar="P",
-        help="tokens a page (default: the trace's blocks, else 64)",
-    )
-    generate = commands.add_parser("generate", help="write a synthetic trace")
-    generate.add_argument("kind", choices=_KINDS, help="the workload")
-    generate.add_argument(
-        "--output", "-o", required=True, metavar="FILE", help="a .jsonl or .jsonl.gz file"
-    )
-    generate.add_argument(
-        "--requests",
-        type=_whole(1),
-        metavar="N",
-        help="about so many requests (default: the workload's own size)",
-    )
-    generate.add_argument(
-        "--seed", type=_whole(0), default=0, metavar="S", help="seed (default: 0)"
-    )
-    _add_input(compare, optional=True)
-    _add_input(replay, optional=False)
-    _add_input(inspect, optional=False)
-    for command in (compare, replay):
-        _add_run(command)
-    for command in (compare, replay, inspect):
-        _add_output(command)
+    for add in (_add_compare, _add_replay, _add_inspect, _add_generate):
+        add(commands)
     for name, command in commands.choices.items():
         command.set_defaults(command=name)
     return parser

@@ -16,7 +16,7 @@ from scheduler.cli.compare import introduction, policies_of
 from scheduler.cli.output import check_writable, emit, emit_runs, say
 from scheduler.cli.progress import counted, progress_bar
 from scheduler.cli.runs import cost_model_of, run_all, settings_of
-from scheduler.cli.workload import load_requests, opened, page_size_of
+from scheduler.cli.workload import load_requests, notes_on, opened, page_size_of
 from scheduler.lookup import LookupResult, lookup_replay
 from scheduler.report.metrics import METRICS
 from scheduler.report.summary import Summary
@@ -87,7 +87,7 @@ def _lookup(arguments: argparse.Namespace) -> int:
             policy=arguments.eviction,
             last_token=arguments.last_token,
         )
-    say(f"note: {note}" for note in (*trace.summary.lines(), *trace.assumptions))
+    say(f"note: {note}" for note in notes_on(trace))
     emit(arguments.output, _lookup_text(arguments, result))
     return 0
 

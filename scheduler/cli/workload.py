@@ -16,14 +16,27 @@ from scheduler.request import Request
 from scheduler.sim.arrivals import load_time_scale, poisson, rate_time_scale, scaled
 from scheduler.sim.cost_model import CostModel
 from scheduler.sim.run import with_oracle_lengths
-from scheduler.trace import ReadOptions, Trace, open_trace, spread_ticks
-from scheduler.trace.workloads import Workload, chat, few_shot, unique
+from scheduler.trace import (
+    ReadOptions,
+    Trace,
+    Workload,
+    make_workload,
+    open_trace,
+    spread_ticks,
+)
 
-__all__ = ["Bounds", "Requests", "built_in", "load_requests", "opened", "page_size_of"]
+__all__ = [
+    "Bounds",
+    "Requests",
+    "load_requests",
+    "notes_on",
+    "opened",
+    "page_size_of",
+    "title_of",
+]
 
 DEFAULT_PAGE_SIZE = 64
 DEFAULT_LOAD = 0.9
-_CHAT_TURNS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +62,27 @@ class Requests:
     """What became of the rows of the file, and what it did not say."""
 
 
-def built_in(kind: str, seed: int, requests: int | None) -> Workload:
-    """Return a synthetic workload of about ``requests`` requests."""
-    if kind == "few-shot":
-        return few_shot(seed) if requests is None else few_shot(seed, requests=requests)
-    if kind == "unique":
-        return unique(seed) if requests is None else unique(seed, requests=requests)
-    if requests is None:
-        return chat(seed)
-    return chat(seed, sessions=max(1, requests // _CHAT_TURNS))
-
-
-def opened(arguments: argparse.Namespace, *, partial_block: bool = False) -> Trace:
-    """Open the trace that the command line names."""
+def opened(arguments: argparse.Namespace, *, partial_block: bool = False) -> Trace | Workload:
+    """Open the trace that the command line names, or make its workload."""
+    if arguments.trace is None:
+        return make_workload(arguments.workload, seed=arguments.seed, size=arguments.size)
     options = ReadOptions(
         strict=arguments.strict,
         max_new_tokens=arguments.max_new_tokens,
         partial_block=partial_block,
     )
     return open_trace(arguments.trace, format=arguments.format, options=options)
+
+
+def title_of(source: Trace | Workload) -> str:
+    """Return what is replayed, in a line."""
+    return f"{source.path}: {source.title}" if isinstance(source, Trace) else source.title
+
+
+def notes_on(source: Trace | Workload) -> list[str]:
+    """Return what became of the rows, once they were read, and what was assumed."""
+    counted = source.summary.lines() if isinstance(source, Trace) else []
+    return [*counted, *source.assumptions]
 
 
 def page_size_of(trace: Trace | Workload, asked: int | None) -> int:
@@ -100,30 +115,21 @@ def bounds_of(requests: Iterable[Request], page_size: int) -> Bounds:
 
 def load_requests(arguments: argparse.Namespace, cost: CostModel) -> Requests:
     """Read or make the requests of a run, scale their times and find their bounds."""
-    source: Trace | Workload
-    if arguments.trace is None:
-        source = built_in(arguments.workload, arguments.seed, arguments.requests)
-        name = source.title
-    else:
-        source = opened(arguments)
-        name = f"{source.path} ({source.title})"
+    source = opened(arguments)
     page_size = page_size_of(source, arguments.page_size)
     requests = list(islice(source, arguments.requests))
-    notes = list(source.assumptions)
-    if isinstance(source, Trace):
-        notes = [*source.summary.lines(), *notes]
     if arguments.oracle_lengths:
         requests = with_oracle_lengths(requests)
     bounds = bounds_of(requests, page_size)
     requests, assumed = _timed(arguments, requests, bounds, cost)
     return Requests(
-        name=name,
+        name=title_of(source),
         kind=source.kind,
         page_size=page_size,
         requests=requests,
         bounds=bounds,
         assumptions=assumed,
-        notes=tuple(notes),
+        notes=tuple(notes_on(source)),
     )
 
 
