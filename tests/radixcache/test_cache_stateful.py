@@ -233,9 +233,9 @@ class CacheMachine(RuleBasedStateMachine):
         for found, space, path in self.locked:
             self.cache.dec_lock_ref(found.last_node)
             self.model.pins.remove((space, path))
-        for _ in range(CAPACITY_PAGES):
-            self.evict(2)
-            self.everything_agrees()
+        for _ in range(CAPACITY_PAGES // 3):
+            self.evict(3)
+        self.everything_agrees()
         assert self.cache.size == (0, 0)
 
     @invariant()

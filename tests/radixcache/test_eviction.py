@@ -193,6 +193,15 @@ def test_a_rank_that_falls_is_told() -> None:
     assert list(cache.evict(3)) == [2, 0, 1]
 
 
+def test_a_look_through_match_prefix_counts_as_use_for_mru() -> None:
+    cache = RadixCache(1, policy="mru")
+    put(cache, [1], [1])
+    put(cache, [2], [2])
+    cache.match_prefix(PrefixKey([1]))
+    cache.check()
+    assert list(cache.evict(2)) == [1, 2]
+
+
 def test_needed_pages_go_last_and_a_need_can_end() -> None:
     needed = {1: 2, 2: 0}
 
