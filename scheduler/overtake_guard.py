@@ -158,12 +158,11 @@ class OvertakeGuard(Generic[R]):
         seat = self._seat(state)
         assert seat.slack_when_away is None
         overtaken = self._leave(seat)
-        self._trees[seat.rank].assign(seat.slot, inf)
         for rank in self._ranks:
             if rank == seat.rank:
-                self._trees[rank].spend(weight, seat.slot)
+                self._trees[rank].depart(seat.slot, weight)
                 break
-            self._trees[rank].spend(weight)
+            self._trees[rank].spend_all(weight)
         self.forced_admissions += forced
         return overtaken
 

@@ -62,7 +62,8 @@ class SlackTree(Generic[S]):
 
     def vacate(self, slot: int) -> None:
         """Free the slot for good."""
-        self.assign(slot, inf)
+        if self._low[slot + self._size] < inf:
+            self.assign(slot, inf)
         self._seats[slot] = None
         self._taken -= 1
         if self._taken * 8 <= self._size and self._size > _SMALLEST:
@@ -90,16 +91,21 @@ class SlackTree(Generic[S]):
         while node > 1:
             node >>= 1
             left, right = low[2 * node], low[2 * node + 1]
-            low[node] = (left if left < right else right) + add[node]
+            least = (left if left < right else right) + add[node]
+            if low[node] == least:
+                return
+            low[node] = least
 
-    def spend(self, amount: int, before: int | None = None) -> None:
-        """Take ``amount`` from every slot, or from those before slot ``before``."""
+    def spend_all(self, amount: int) -> None:
+        """Take ``amount`` from every slot. Cost: O(1)."""
+        self._low[1] -= amount
+        self._add[1] -= amount
+
+    def depart(self, slot: int, amount: int) -> None:
+        """Make the seat in ``slot`` absent, and take ``amount`` from every slot before it."""
         low, add = self._low, self._add
-        if before is None:
-            low[1] -= amount
-            add[1] -= amount
-            return
-        node = before + self._size
+        node = slot + self._size
+        low[node] = inf
         while node > 1:
             if node & 1:
                 low[node - 1] -= amount

@@ -65,7 +65,8 @@ def step(world: WaitingWorld, rng: random.Random, most_waiting: int) -> str:
 def run_episode(seed: int, page_size: int, policy: str, hold: bool, steps: int) -> Counter[str]:
     """Run one world and compare after every step; return how often each event happened."""
     rng = random.Random(f"{seed} {page_size} {policy} {hold}")
-    world = WaitingWorld(page_size, policy, hold=hold)
+    most_stored = rng.choice((None, None, 0, 4))
+    world = WaitingWorld(page_size, policy, hold=hold, most_stored=most_stored)
     most_waiting = rng.choice((4, 10, 25))
     done: Counter[str] = Counter()
     for number in range(steps):

@@ -41,8 +41,13 @@ class Running:
 
 
 class WaitingWorld:
-    def __init__(self, page_size: int, policy: str, *, hold: bool) -> None:
+    """``most_stored`` makes the cache keep no more tokens of a path than that."""
+
+    def __init__(
+        self, page_size: int, policy: str, *, hold: bool, most_stored: int | None = None
+    ) -> None:
         self.page_size = page_size
+        self.most_stored = most_stored
         self.cache = RadixCache(page_size)
         chosen = POLICIES[policy]()
         self.tree = WaitingTree(self.cache, chosen, hold=hold, on_unneeded=self.cache.rank_fell)
@@ -98,7 +103,8 @@ class WaitingWorld:
         tokens = min(max(tokens, run.handle.prefix_tokens), state.prefill_tokens)
         missing = tokens // self.page_size - len(run.pages)
         run.pages += self.fresh_pages(max(0, missing))
-        result = self.cache.insert(state.key, run.pages, tokens)
+        kept = tokens if self.most_stored is None else min(tokens, self.most_stored)
+        result = self.cache.insert(state.key, run.pages, max(kept, run.handle.prefix_tokens))
         run.pages[: len(result.handle.pages)] = result.handle.pages
         self.cache.release(run.handle)
         run.handle = result.handle
