@@ -287,11 +287,20 @@ class PromptTrie:
         A best-first search through the heaps as the trees they are; nothing may change
         while it runs.
         """
+        entries = self.groups.entries
+        return self._search(entries[0][0], None, entries) if entries else iter(())
+
+    def ranked_in(self, group: Node) -> Iterator[tuple[Node, Waiting]]:
+        """Yield (group, request) of one group in exact order. Cost: as ``ranked``."""
+        entries = group.entries
+        return self._search(self.rank(group, entries[0][0]), group, entries)
+
+    def _search(
+        self, first: SortKey, group: Node | None, entries: list[Entry]
+    ) -> Iterator[tuple[Node, Waiting]]:
         serial = count()
         # (key, tie, group or None for the heap of groups, heap, place in it)
-        frontier: list[tuple[SortKey, int, Node | None, list[Entry], int]] = []
-        if self.groups.entries:
-            frontier.append((self.groups.entries[0][0], -1, None, self.groups.entries, 0))
+        frontier = [(first, -1, group, entries, 0)]
         while frontier:
             key, _, group, entries, place = heappop(frontier)
             for below in range(2 * place + 1, min(2 * place + 3, len(entries))):
