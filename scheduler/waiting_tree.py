@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from radixcache import KeyKind, Namespace, PrefixCache
@@ -18,13 +18,16 @@ __all__ = ["WaitingTree"]
 
 
 class _Claim:
-    """What an admitted request has yet to publish: the pages from ``start`` to ``end``."""
+    """What an admitted request has yet to publish: from the end of ``anchor`` to ``end``.
 
-    __slots__ = ("end", "namespace", "start")
+    It lasts as long as the anchor is CACHED: without it the rest is of no use to others.
+    """
 
-    def __init__(self, namespace: Namespace, start: int, end: Node) -> None:
+    __slots__ = ("anchor", "end", "namespace")
+
+    def __init__(self, namespace: Namespace, anchor: Node, end: Node) -> None:
         self.namespace = namespace
-        self.start = start
+        self.anchor = anchor
         self.end = end
 
 
@@ -163,24 +166,26 @@ class WaitingTree:
         if claim is None:
             return
         upto = min(tokens // self._page_size, claim.end.depth)
-        if upto <= claim.start:
+        if upto <= claim.anchor.depth:
             return
         released = [node for node in self._claimed(claim, upto) if node.depth <= upto]
-        kept = released[-1].residency is CACHED
-        claim.start = upto
+        claim.anchor.anchors -= 1
+        claim.anchor = released[-1]
+        claim.anchor.anchors += 1
         self._disown(released)
-        if upto == claim.end.depth or not kept:
-            self._drop_claim(state.arrival_seq)
-        else:
-            self._trie.tidy(claim.end, claim.namespace)
+        if claim.anchor is claim.end or claim.anchor.residency is not CACHED:
+            self._drop_claims([state.arrival_seq])
+        self._trie.tidy(claim.end, claim.namespace)
 
     def given_up(self, state: RequestState) -> None:
         """Learn that what is still PENDING of an admitted request never comes.
 
         Does nothing when nothing is. Cost: O(h log n).
         """
-        if state.arrival_seq in self._claims:
-            self._drop_claim(state.arrival_seq)
+        claim = self._claims.get(state.arrival_seq)
+        if claim is not None:
+            self._drop_claims([state.arrival_seq])
+            self._trie.tidy(claim.end, claim.namespace)
 
     # -- asking ------------------------------------------------------------------------
 
@@ -237,7 +242,7 @@ class WaitingTree:
         Cost: O(nodes + waiting requests), one peek for each of these.
         """
         members = {seq: waiting for seq, (_, waiting) in self._members.items()}
-        claims = [(claim.start, claim.end) for claim in self._claims.values()]
+        claims = [(claim.anchor, claim.end) for claim in self._claims.values()]
         check_trie(self._trie, members, claims)
         for state, waiting in self._members.values():
             cached = self._cached(state, waiting.node.depth) * self._page_size
@@ -291,30 +296,35 @@ class WaitingTree:
             if depth < child.depth:
                 break
             node = child
-        if chain:
-            trie.weaken(chain)
-            trie.tidy(chain[-1], namespace)
+        if not chain:
+            return
+        ends: list[Node] = []
+        if any(node.anchors for node in chain):
+            ends = self._drop_claims([q for q, c in self._claims.items() if c.anchor in chain])
+        trie.weaken(chain)
+        for node in (*ends, chain[-1]):
+            trie.tidy(node, namespace)
 
     def on_cleared(self, namespace: Namespace | None) -> None:
         """Make everything of the namespace (None: of all) CACHED no longer.
 
-        A request that had nothing cached before it still computes its whole path; the rest
-        of any other's path would hang in the air, so it is PENDING no longer.
+        A request that had nothing cached before it still computes its whole path; what
+        others have yet to publish hangs in the air, so it is PENDING no longer.
         Cost: O(its nodes · log n).
         """
-        spaces = [namespace] if namespace is not None else list(self._trie.roots)
-        for seq, claim in list(self._claims.items()):
-            if claim.start and (namespace is None or claim.namespace == namespace):
-                self._drop_claim(seq)
-        for space in spaces:
+        for space in [namespace] if namespace is not None else list(self._trie.roots):
             root = self._trie.roots.get(space)
             if root is None:
                 continue
             nodes = _cached_below(root)
+            gone = set(nodes)
+            ends = self._drop_claims([q for q, c in self._claims.items() if c.anchor in gone])
             for node in reversed(nodes):
                 self._trie.weaken([node])
             for node in reversed(nodes):
                 self._trie.tidy_one(node)
+            for node in ends:
+                self._trie.tidy(node, space)
 
     # -- inside ------------------------------------------------------------------------
 
@@ -339,31 +349,28 @@ class WaitingTree:
             return
         end = self._trie.path_to(waiting.node, key.data, last, lambda: self._cached(state, last))
         end.ends += 1
-        claim = self._claims[state.arrival_seq] = _Claim(key.namespace, start, end)
-        nodes = self._claimed(claim, start)
+        nodes = self._trie.path_from(end, start, start)
         for node in nodes:
             node.owners += 1
+        anchor = nodes[0].parent
+        assert anchor is not None
+        anchor.anchors += 1
+        self._claims[state.arrival_seq] = _Claim(key.namespace, anchor, end)
         self._trie.strengthen([node for node in nodes if node.residency is UNCACHED], PENDING)
 
     def _claimed(self, claim: _Claim, cut: int) -> list[Node]:
-        """Return the nodes of a claim, the upper first, with a cut between nodes at ``cut``."""
-        nodes: list[Node] = []
-        node = claim.end
-        while node.depth > claim.start:
-            parent = node.parent
-            assert parent is not None
-            nodes.append(node)
-            if parent.depth < cut < node.depth:
-                parent = self._trie.split(node, cut)
-            node = parent
-        nodes.reverse()
-        return nodes
+        return self._trie.path_from(claim.end, claim.anchor.depth, cut)
 
-    def _drop_claim(self, seq: int) -> None:
-        claim = self._claims.pop(seq)
-        claim.end.ends -= 1
-        self._disown(self._claimed(claim, claim.start))
-        self._trie.tidy(claim.end, claim.namespace)
+    def _drop_claims(self, seqs: Iterable[int]) -> list[Node]:
+        """End claims; return their last nodes, which are not tidied yet."""
+        ends = []
+        for seq in seqs:
+            claim = self._claims.pop(seq)
+            claim.end.ends -= 1
+            claim.anchor.anchors -= 1
+            self._disown(self._claimed(claim, 0))
+            ends.append(claim.end)
+        return ends
 
     def _disown(self, nodes: Sequence[Node]) -> None:
         """Take one owner off each node of a chain."""

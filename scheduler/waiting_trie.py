@@ -106,6 +106,20 @@ class PromptTrie:
             node = child if depth == child.depth else self.split(child, depth)
         return node
 
+    def path_from(self, end: Node, start: int, cut: int) -> list[Node]:
+        """Return the nodes from depth ``start`` to ``end``, cut in two at ``cut`` if need be."""
+        nodes: list[Node] = []
+        node = end
+        while node.depth > start:
+            parent = node.parent
+            assert parent is not None
+            nodes.append(node)
+            if parent.depth < cut < node.depth:
+                parent = self.split(node, cut)
+            node = parent
+        nodes.reverse()
+        return nodes
+
     def split(self, node: Node, depth: int) -> Node:
         """Cut ``node`` in two at ``depth``; return the upper part, the lower stays ``node``."""
         parent = node.parent
@@ -128,20 +142,26 @@ class PromptTrie:
             if not node.own and len(node.children) < 2:
                 self.tidy_one(node)
             node = parent
-        if not node.children and not node.own:
+        if not node.children and not node.own and self.roots.get(namespace) is node:
             del self.roots[namespace]
 
     def tidy_one(self, node: Node) -> None:
-        """Remove ``node`` if nobody needs it; give it to its only child if nothing ends here."""
+        """Remove ``node`` if nobody needs it; give it to its only child if nothing ends here.
+
+        Does nothing when it is not in the trie any more.
+        """
         parent = node.parent
         assert parent is not None
+        first = self._first_page(node.data, parent.depth)
+        if parent.children.get(first) is not node:
+            return
         if not node.children:
             if not node.own and not node.owners:
-                del parent.children[self._first_page(node.data, parent.depth)]
+                del parent.children[first]
         elif len(node.children) == 1 and not node.own and not node.ends:
             (child,) = node.children.values()
             if child.residency is node.residency and child.owners == node.owners:
-                parent.children[self._first_page(node.data, parent.depth)] = child
+                parent.children[first] = child
                 child.parent = parent
                 if node.residency is UNCACHED:
                     parent.drop(node)
