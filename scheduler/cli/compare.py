@@ -20,6 +20,11 @@ def policies_of(text: str) -> list[str]:
     Raises: ConfigError.
     """
     names = list(SCHEDULE_POLICIES) if text == "all" else [n.strip() for n in text.split(",")]
+    if not all(names):
+        raise ConfigError(
+            f"policies is {text!r}: use one of {', '.join(sorted(SCHEDULE_POLICIES))} at each "
+            "place, or all"
+        )
     for name in names:
         make_schedule_policy(name)
         if names.count(name) > 1:
