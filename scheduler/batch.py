@@ -48,7 +48,7 @@ class PageRemap(NamedTuple):
     new_pages: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """One step of the engine: first the prefill chunks, then the decoding requests.
 
@@ -65,7 +65,12 @@ class Batch:
     rows: tuple[IntVector, ...]
     positions: IntVector
     lengths: IntVector
-    changes: tuple[RowChange, ...]
+    changed: IntVector
+    """Places in ``rids`` of the rows that got pages since the request's last batch."""
+    changed_start: IntVector
+    """First new page of each of those rows."""
+    changed_stop: IntVector
+    """End of its new pages."""
     remaps: tuple[PageRemap, ...]
     events: tuple[Event, ...]
     """Admitted, retracted, or finished for want of capacity, while this was scheduled."""
@@ -81,6 +86,19 @@ class Batch:
     def is_empty(self) -> bool:
         """Whether there is nothing to run; an empty batch is not completed."""
         return not self.rids
+
+    @property
+    def changes(self) -> tuple[RowChange, ...]:
+        """The rows that got pages, as records. Cost: O(changed rows)."""
+        return tuple(
+            RowChange(self.rids[place], start, stop)
+            for place, start, stop in zip(
+                self.changed.tolist(),
+                self.changed_start.tolist(),
+                self.changed_stop.tolist(),
+                strict=True,
+            )
+        )
 
     @property
     def decode_rids(self) -> tuple[str, ...]:

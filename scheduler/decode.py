@@ -18,17 +18,23 @@ class DecodePlan(NamedTuple):
     view: DecodeView
     positions: IntVector
     lengths: IntVector
-    short: list[int]
+    places: IntVector
     """Places in the view of the requests that lack pages."""
-    wanted: list[int]
-    """Pages each of those lacks."""
-    promised: list[int]
-    """How many of them were reserved for it."""
+    have: IntVector
+    """Pages each of those has."""
+    wanted: IntVector
+    """Pages it lacks."""
 
-    def only(self, keep: list[int]) -> DecodePlan:
-        """Return the plan of a part, its pages granted."""
+    def only(self, keep: list[int], grown: list[int]) -> DecodePlan:
+        """Return the plan of the requests at ``keep``, of which ``grown`` got their pages."""
+        index = np.searchsorted(self.places, grown)
         return DecodePlan(
-            self.view.only(keep), self.positions[keep], self.lengths[keep], [], [], []
+            self.view.only(keep),
+            self.positions[keep],
+            self.lengths[keep],
+            np.searchsorted(keep, grown).astype(np.int32),
+            self.have[index],
+            self.wanted[index],
         )
 
 
@@ -55,10 +61,5 @@ def plan_decodes(
         view, positions, lengths = view.only(keep), positions[keep], lengths[keep]
     have = running.num_pages[view.slots]
     lack = (lengths + (page_size - 1)) // page_size - have
-    places = np.flatnonzero(lack > 0)
-    if not len(places):
-        return DecodePlan(view, positions, lengths, [], [], [])
-    wanted = lack[places]
-    unused = running.reserved_pages[view.slots[places]] - have[places]
-    promised = np.minimum(np.maximum(unused, 0), wanted)
-    return DecodePlan(view, positions, lengths, places.tolist(), wanted.tolist(), promised.tolist())
+    places = np.flatnonzero(lack > 0).astype(np.int32)
+    return DecodePlan(view, positions, lengths, places, have[places], lack[places])

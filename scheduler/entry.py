@@ -21,6 +21,8 @@ def check_request(request: Request) -> None:
     n = request.prompt_tokens
     if type(n) is not int or n < 1:
         raise InvalidInputError(f"{rid!r} has prompt_tokens {n!r}: give a positive int")
+    if type(request.priority) is not int:
+        raise InvalidInputError(f"{rid!r} has priority {request.priority!r}: give an int")
     for name in ("max_new_tokens", "visible_tokens", "max_match_tokens"):
         value = getattr(request, name)
         if value is None and name != "max_new_tokens":

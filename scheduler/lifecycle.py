@@ -122,9 +122,9 @@ class Lifecycle:
         """
         state = run.state
         computed = self.running.computed(run)
-        lost = lost_tokens(run, self.running, self.config.page_size)
         self._leave(run)
         self.publisher.publish_output(run)
+        lost = lost_tokens(run, self.running, self.config.page_size)
         self.publisher.give_up(run)
         state.retractions += 1
         self.tally.total.retractions += 1
@@ -157,6 +157,7 @@ class Lifecycle:
         """End a waiting request."""
         del self.waiting[state.rid]
         self.queue.remove(state)
+        state.overtaken_tokens = self.guard.overtaken(state)
         return self._close(state, reason)
 
     def _leave(self, run: Run) -> None:

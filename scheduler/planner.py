@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from radixcache import PageIds
 from scheduler.admission import pages_for
 from scheduler.batch import PrefillChunk
@@ -41,7 +43,8 @@ class Planner:
         self._plan_decodes(step)
         for run in list(life.running.prefilling.values()):
             self._add_chunk(run, step)
-        if not step.retracted:
+        # Who was retracted makes room for those that run; it does not come back at once.
+        if not (step.retracted and (step.chunks or step.decodes.view.runs)):
             self._admit(step)
         flight = step.seal(ledger.evicted_pages)
         if flight.batch.is_empty:
@@ -58,45 +61,52 @@ class Planner:
         plan = plan_decodes(
             life.running, self._page_size, life.config.max_tokens_per_step, bool(life.flights)
         )
-        if plan.short:
-            promised = sum(plan.promised)
-            wanted = sum(plan.wanted)
-            if life.ledger.can_take(promised, wanted - promised):
-                self._grow_all(plan, step, wanted, promised)
+        if len(plan.places):
+            slots = plan.view.slots[plan.places]
+            unused = np.maximum(life.running.reserved_pages[slots] - plan.have, 0)
+            promised = np.minimum(unused, plan.wanted)
+            total, of_it = int(plan.wanted.sum()), int(promised.sum())
+            if life.ledger.can_take(of_it, total - of_it):
+                plan = self._grow_all(plan, life.ledger.take(total, of_it))
             else:
-                plan = self._grow_one_by_one(plan, step)
-            rows = tuple(run.row for run in plan.view.runs)
-            plan = plan._replace(view=plan.view._replace(rows=rows))
-        step.set_decodes(plan.view, plan.positions, plan.lengths)
+                plan = self._grow_one_by_one(plan, promised.tolist(), step)
+        step.decodes = plan
 
-    def _grow_all(self, plan: DecodePlan, step: Step, wanted: int, promised: int) -> None:
-        pages = self._life.ledger.take(wanted, promised)
-        runs = plan.view.runs
-        start = 0
-        for place, count in zip(plan.short, plan.wanted, strict=True):
-            self._append(runs[place], pages[start : start + count], step)
-            start += count
+    def _grow_all(self, plan: DecodePlan, pages: PageIds) -> DecodePlan:
+        """Give every request that lacks pages its share."""
+        runs, running = plan.view.runs, self._life.running
+        start = replaced = 0
+        for place, count in zip(plan.places.tolist(), plan.wanted.tolist(), strict=True):
+            stop = start + count
+            replaced += runs[place].append(pages[start:stop])
+            start = stop
+        running.num_pages[plan.view.slots[plan.places]] += plan.wanted
+        if not replaced:
+            return plan
+        running.row_replaced()
+        return plan._replace(view=plan.view.with_current_rows())
 
-    def _grow_one_by_one(self, plan: DecodePlan, step: Step) -> DecodePlan:
-        """Grant pages in order; retract others when they run out. Returns who runs."""
-        life = self._life
-        runs = plan.view.runs
-        need = {
-            place: (count, promised)
-            for place, count, promised in zip(plan.short, plan.wanted, plan.promised, strict=True)
-        }
-        ready = []
+    def _grow_one_by_one(self, plan: DecodePlan, promised: list[int], step: Step) -> DecodePlan:
+        """Grant pages in order; retract others when they run out. Return who runs."""
+        life, runs = self._life, plan.view.runs
+        places, wanted = plan.places.tolist(), plan.wanted.tolist()
+        need = {places[i]: (wanted[i], promised[i]) for i in range(len(places))}
+        ready: list[int] = []
         for place, run in enumerate(runs):
             if not run.alive:
                 continue
-            count, promised = need.get(place, (0, 0))
+            count, of_it = need.get(place, (0, 0))
             if count:
-                if not self._make_room(run, promised, count - promised, step):
+                if not self._make_room(run, of_it, count - of_it, step):
                     continue
-                self._append(run, life.ledger.take(count, promised), step)
+                if run.append(life.ledger.take(count, of_it)):
+                    life.running.row_replaced()
+                life.running.num_pages[run.slot] = run.num_pages
             ready.append(place)
         # One that was granted its pages may have been a victim later on.
-        return plan.only([place for place in ready if runs[place].alive])
+        keep = [place for place in ready if runs[place].alive]
+        plan = plan.only(keep, [place for place in keep if place in need])
+        return plan._replace(view=plan.view.with_current_rows())
 
     def _make_room(self, run: Run, promised: int, extra: int, step: Step) -> bool:
         """Retract until the pages can be had; return whether they can, now."""
@@ -115,14 +125,6 @@ class Planner:
                 return False
         return True
 
-    def _append(self, run: Run, pages: PageIds, step: Step) -> None:
-        # The first pages of a run come with those it found in the cache.
-        start = run.num_pages if run.last_batch_id >= 0 else 0
-        if run.append(pages):
-            self._life.running.row_replaced()
-        self._life.running.num_pages[run.slot] = run.num_pages
-        step.grew(run, start)
-
     def _add_chunk(self, run: Run, step: Step) -> None:
         """Run as much of a prompt as budget and pages allow."""
         life = self._life
@@ -132,12 +134,14 @@ class Planner:
         stop = min(start + step.budget_tokens, target, room)
         if stop <= start:
             return
+        # The first pages of a run come with those it found in the cache.
+        start_page = run.num_pages if run.last_batch_id >= 0 else 0
         short = pages_for(stop, self._page_size) - run.num_pages
         if short > 0:
-            self._append(run, life.ledger.take(short, short), step)
+            run.append(life.ledger.take(short, short))
         run.last_batch_id = step.batch_id
         run.scheduled_tokens = stop
-        step.add_chunk(run, PrefillChunk(run.state.rid, start, stop, stop == target))
+        step.add_chunk(run, PrefillChunk(run.state.rid, start, stop, stop == target), start_page)
         if life.config.publish == "schedule":
             life.publish_prompt(run, stop)
         if stop == target:

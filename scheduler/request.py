@@ -65,7 +65,6 @@ class RequestState:
     """
 
     __slots__ = (
-        "admissions",
         "admitted_s",
         "arrival_seq",
         "bound_tokens",
@@ -116,7 +115,6 @@ class RequestState:
         self.recomputed_tokens = 0
         """Tokens computed once more after retractions."""
         self.retractions = 0
-        self.admissions = 0
         self.overtaken_tokens = 0
         """Uncached tokens of later arrivals that were admitted while it waited."""
         self.bound_tokens: int | None = None

@@ -66,14 +66,17 @@ class Run:
 
     def append(self, pages: PageIds) -> bool:
         """Add pages of its own; return whether the row is another array now."""
-        stop = self.num_pages + len(pages)
+        start = self.num_pages
+        self.num_pages = stop = start + len(pages)
         grown = stop > len(self.row)
         if grown:
             row = np.empty(max(stop, 2 * len(self.row)), np.int32)
-            row[: self.num_pages] = self.row[: self.num_pages]
+            row[:start] = self.row[:start]
             self.row = row
-        self.row[self.num_pages : stop] = pages
-        self.num_pages = stop
+        if stop == start + 1:
+            self.row[start] = pages[0]
+        else:
+            self.row[start:stop] = pages
         return grown
 
     def pages(self, start: int, stop: int) -> PageIds:
@@ -101,6 +104,10 @@ class DecodeView(NamedTuple):
             tuple(self.appends[i] for i in keep),
             self.slots[keep],
         )
+
+    def with_current_rows(self) -> DecodeView:
+        """Return the same requests with the rows they have now."""
+        return self._replace(rows=tuple(run.row for run in self.runs))
 
 
 class Running:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.admission import AdmissionRefusal
-from scheduler.batch import Batch, IntVector, PageRemap, PrefillChunk, RowChange
+from scheduler.batch import Batch, IntVector, PageRemap, PrefillChunk
+from scheduler.decode import DecodePlan
 from scheduler.events import Event
 from scheduler.running import DecodeView, Run
 
@@ -32,14 +33,13 @@ class Step:
         "_chunk_rows",
         "batch_id",
         "budget_tokens",
-        "changes",
+        "chunk_growth",
         "chunk_runs",
         "chunks",
+        "decode_growth",
         "decodes",
         "events",
         "evicted_before",
-        "lengths",
-        "positions",
         "refusal",
         "remaps",
         "retracted",
@@ -60,43 +60,38 @@ class Step:
         self.chunk_runs: list[Run] = []
         self.chunks: list[PrefillChunk] = []
         self._chunk_rows: list[IntVector] = []
-        self.changes: list[tuple[Run, RowChange]] = []
+        self.chunk_growth: list[tuple[int, int, int]] = []
+        """(place, start page, stop page) of the rows with new pages."""
         self.events: list[Event] = []
         self.refusal: AdmissionRefusal | None = None
         self.retracted = 0
-        self.decodes: DecodeView
-        self.positions: IntVector
-        self.lengths: IntVector
+        self.decodes: DecodePlan
 
-    def set_decodes(self, decodes: DecodeView, positions: IntVector, lengths: IntVector) -> None:
-        """Set the decoding requests and the tokens they run."""
-        self.decodes = decodes
-        self.positions = positions
-        self.lengths = lengths
-
-    def add_chunk(self, run: Run, chunk: PrefillChunk) -> None:
+    def add_chunk(self, run: Run, chunk: PrefillChunk, start_page: int) -> None:
         """Add a part of a prompt; its row is the one the batch will name."""
+        if run.num_pages > start_page:
+            self.chunk_growth.append((len(self.chunks), start_page, run.num_pages))
         self.chunk_runs.append(run)
         self.chunks.append(chunk)
         self._chunk_rows.append(run.row)
         self.budget_tokens -= chunk.tokens
 
-    def grew(self, run: Run, start_page: int) -> None:
-        """Note that a row got pages from ``start_page`` on."""
-        self.changes.append((run, RowChange(run.state.rid, start_page, run.num_pages)))
-
     def seal(self, evicted_pages: int) -> Flight:
         """Return the batch. Cost: O(chunks + changes), and O(running) if there are chunks."""
-        decodes, positions, lengths = self.decodes, self.positions, self.lengths
+        view, positions, lengths, places, have, wanted = self.decodes
         decode_tokens = int(lengths.sum() - positions.sum())
-        rids, rows = decodes.rids, decodes.rows
+        rids, rows = view.rids, view.rows
+        changed, starts, stops = places, have, have + wanted
         chunks = tuple(self.chunks)
         if chunks:
-            starts = np.array([c.start_tokens for c in chunks], np.int32)
-            stops = np.array([c.stop_tokens for c in chunks], np.int32)
-            positions = np.concatenate((starts, positions))
-            lengths = np.concatenate((stops, lengths))
-            rids = tuple(c.rid for c in chunks) + rids
+            growth = np.array(self.chunk_growth, np.int32).reshape(-1, 3)
+            bounds = np.array([chunk[1:3] for chunk in chunks], np.int32)
+            positions = np.concatenate((bounds[:, 0], positions))
+            lengths = np.concatenate((bounds[:, 1], lengths))
+            changed = np.concatenate((growth[:, 0], changed + np.int32(len(chunks))))
+            starts = np.concatenate((growth[:, 1], starts))
+            stops = np.concatenate((growth[:, 2], stops))
+            rids = tuple(chunk.rid for chunk in chunks) + rids
             rows = tuple(self._chunk_rows) + rows
         batch = Batch(
             batch_id=self.batch_id,
@@ -105,13 +100,15 @@ class Step:
             rows=rows,
             positions=positions,
             lengths=lengths,
-            changes=tuple(change for run, change in self.changes if run.alive),
+            changed=changed,
+            changed_start=starts,
+            changed_stop=stops,
             remaps=tuple(remap for run, remap in self.remaps if run.alive),
             events=tuple(self.events),
-            prefill_tokens=sum(c.tokens for c in chunks),
+            prefill_tokens=sum(chunk.tokens for chunk in chunks),
             decode_tokens=decode_tokens,
             evicted_pages=evicted_pages - self.evicted_before,
             retracted=self.retracted,
             refusal=self.refusal,
         )
-        return Flight(batch, tuple(self.chunk_runs), decodes)
+        return Flight(batch, tuple(self.chunk_runs), view)
