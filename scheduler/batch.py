@@ -23,7 +23,7 @@ class PrefillChunk(NamedTuple):
     start_tokens: int
     stop_tokens: int
     last: bool
-    """Whether it ends the prompt: only then the step gives tokens."""
+    """Whether it ends the prompt: only then the step gives a token."""
 
     @property
     def tokens(self) -> int:

@@ -50,6 +50,7 @@ class Completer:
                 decodes = [(outcome.uniform[i : i + 1], None) for i in range(len(outcome.uniform))]
             for run, (tokens, reason) in zip(flight.decodes.runs, decodes, strict=True):
                 if run.alive:
+                    life.running.pending_tokens[run.slot] -= life.config.max_tokens_per_step
                     self._receive(run, tokens, reason, events)
         return events
 
@@ -68,6 +69,7 @@ class Completer:
         if chunk.last:
             if not tokens and run.state.first_token_s is None:
                 life.tokenless[run.state.rid] = run
+            life.running.pending_tokens[run.slot] -= 1
             self._receive(run, tokens, reason, events)
         elif reason is not None:
             events.append(life.end(run, reason)[0])
@@ -76,7 +78,6 @@ class Completer:
         """Take the tokens of a step that may bring some; end the request if it is done."""
         life, state, slot = self._life, run.state, run.slot
         running = life.running
-        running.in_flight[slot] -= 1
         final = int(running.final_tokens[slot])
         known = int(running.known_tokens[slot])
         taken = tokens[: final - known]
@@ -101,7 +102,7 @@ class Completer:
         known = running.known_tokens[slots]
         known += 1
         running.known_tokens[slots] = known
-        running.in_flight[slots] -= 1
+        running.pending_tokens[slots] -= self._life.config.max_tokens_per_step
         done = known >= running.final_tokens[slots]
         if done.any():
             ended = [view.runs[place] for place in np.flatnonzero(done).tolist()]

@@ -53,7 +53,7 @@ def plan_decodes(
     limits = running.final_tokens[view.slots]
     limits -= 1
     if overlapping:
-        positions += running.in_flight[view.slots] * tokens_per_step
+        positions += running.pending_tokens[view.slots]
     lengths = np.minimum(positions + tokens_per_step, limits)
     idle = lengths <= positions
     if idle.any():

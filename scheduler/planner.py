@@ -52,7 +52,7 @@ class Planner:
             return flight
         self._next_batch += 1
         slots = flight.decodes.slots
-        life.running.in_flight[slots] += 1
+        life.running.pending_tokens[slots] += life.config.max_tokens_per_step
         life.running.last_batch_id[slots] = step.batch_id
         return flight
 

@@ -34,8 +34,8 @@ def read_results(
     Cost: O(batch), one lookup a request.
 
     Raises:
-        BatchOrderError: results of a request that is not in the batch, tokens of a chunk
-            that is not the last of its prompt, or more than ``most_tokens``.
+        BatchOrderError: results of a request that is not in the batch, or more tokens than
+            planned: one at the end of a prompt, none before, ``most_tokens`` of a decode.
         TokenError: a token is no int or out of range.
 
     """
@@ -51,13 +51,7 @@ def read_results(
         )
     chunks = []
     for chunk, result in zip(batch.chunks, given, strict=False):
-        tokens, reason = _checked(chunk.rid, result, most_tokens, typecode)
-        if tokens and not chunk.last:
-            raise BatchOrderError(
-                f"{chunk.rid!r} got {len(tokens)} tokens from a chunk that does not end its "
-                "prompt: return none for it"
-            )
-        chunks.append((tokens, reason))
+        chunks.append(_checked(chunk.rid, result, int(chunk.last), typecode))
     decodes = given[len(chunks) :]
     if not missing and not flight.some_gone:
         flat = [r[0][0] for r in decodes if r is not None and r[1] is None and len(r[0]) == 1]
@@ -79,8 +73,8 @@ def _checked(
     tokens, reason = result
     if len(tokens) > most_tokens:
         raise BatchOrderError(
-            f"{rid!r} got {len(tokens)} tokens in one step, at most {most_tokens} were planned: "
-            "set max_tokens_per_step"
+            f"{rid!r} got {len(tokens)} tokens in a step planned for {most_tokens}: a prompt "
+            "gives one at its end and none before, a decode step max_tokens_per_step"
         )
     return _ids(tokens, typecode, repr(rid)), reason
 

@@ -119,11 +119,11 @@ class Running:
         "_view",
         "by_rid",
         "final_tokens",
-        "in_flight",
         "known_tokens",
         "last_batch_id",
         "max_running",
         "num_pages",
+        "pending_tokens",
         "prefilling",
         "reserved_pages",
     )
@@ -141,8 +141,8 @@ class Running:
         """Prompt and output tokens so far; the last one has no KV yet."""
         self.final_tokens = np.zeros(max_running, np.int32)
         """Known tokens at which it has all it asked for."""
-        self.in_flight = np.zeros(max_running, np.int32)
-        """Steps in flight that may bring tokens."""
+        self.pending_tokens = np.zeros(max_running, np.int32)
+        """Tokens that the steps in flight bring at most."""
         self.num_pages = np.zeros(max_running, np.int32)
         self.reserved_pages = np.zeros(max_running, np.int32)
         self.last_batch_id = np.full(max_running, -1, np.int64)
@@ -163,7 +163,7 @@ class Running:
         state, slot = run.state, run.slot
         self.known_tokens[slot] = state.prefill_tokens
         self.final_tokens[slot] = state.prompt_tokens + state.request.max_new_tokens
-        self.in_flight[slot] = 1
+        self.pending_tokens[slot] = 1
         self.num_pages[slot] = run.num_pages
         self.reserved_pages[slot] = run.reserved_pages
         del self.prefilling[state.rid]

@@ -176,8 +176,10 @@ class Scheduler:
         """Take in what the oldest batch in flight brought; return what happened.
 
         ``results[rid] = (new token ids, finish reason or None)``; a request that is left out
-        got no tokens. Tokens beyond ``max_new_tokens``, and those of requests that have
-        ended meanwhile, are dropped. A request with all its tokens ends with "length".
+        got no tokens. A decode step may bring up to ``max_tokens_per_step``, the end of a
+        prompt one, the chunks before none. Tokens beyond ``max_new_tokens``, and those of
+        requests that have ended meanwhile, are dropped. A request with all its tokens ends
+        with "length".
 
         Raises:
             BatchOrderError: another batch is due, or the results do not fit this one.
