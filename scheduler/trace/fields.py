@@ -65,7 +65,7 @@ def _loads(text: str, ended: bool) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        reason = "not JSON" if ended else "cut last line"
+        reason = "not JSON" if ended else "cut: the file ends inside it"
         raise RowError(reason, text[:40]) from None
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any, Literal
 
 from radixcache import KeyKind
 from radixcache.errors import ConfigError, TraceError
 from scheduler.request import Request
+from scheduler.trace.chat_template import ChatTemplate
 from scheduler.trace.fields import row_of
+from scheduler.trace.json_objects import is_object_stream, split_objects
 from scheduler.trace.source import Source
 from scheduler.trace.summary import RowError, TraceSummary
 from scheduler.trace.tokenizer import PieceTokenizer, Tokenizer
@@ -23,7 +26,7 @@ __all__ = ["UNITS_PER_S", "Head", "ReadOptions", "ReadPlan", "TimeUnit", "Trace"
 
 TimeUnit = Literal["s", "ms", "us", "ns"]
 UNITS_PER_S: dict[str, int] = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-HEAD_LINES = 20
+HEAD_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,8 @@ class ReadOptions:
     """From one turn of a conversation to its next, where the rows have no time."""
     tokenizer: Tokenizer = field(default_factory=PieceTokenizer)
     """Turns text into token ids."""
+    template: ChatTemplate = field(default_factory=ChatTemplate)
+    """Turns messages into text."""
 
     def __post_init__(self) -> None:
         """Reject what can never be right."""
@@ -76,19 +81,19 @@ class Head:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The JSON objects among the first lines that the head holds whole."""
+        """The JSON objects that the head holds whole, among the first lines or elements."""
+        if is_object_stream(self.data):
+            lines = split_objects([self.data])
+        else:
+            pieces = self.data.split(b"\n", HEAD_ROWS)[:HEAD_ROWS]
+            lines = ((number, piece.strip(), True) for number, piece in enumerate(pieces))
         found = []
-        for number, line in enumerate(self.data.split(b"\n", HEAD_LINES)[:HEAD_LINES], start=1):
+        for line in islice(lines, HEAD_ROWS):
             try:
-                found.append(row_of((number, line.strip(), True), TraceSummary()))
+                found.append(row_of(line, TraceSummary()))
             except RowError:
                 continue
         return found
-
-    @property
-    def first_row(self) -> dict[str, Any]:
-        """The first of ``rows``; {} when there is none."""
-        return self.rows[0] if self.rows else {}
 
     @cached_property
     def first_line(self) -> str:
@@ -115,7 +120,8 @@ class TraceFormat:
 
     name: str
     title: str
-    recognises: Callable[[Head], bool]
+    recognises: Callable[[dict[str, Any]], bool]
+    """Tell by one of a file's first rows."""
     plan: Callable[[Head, ReadOptions], ReadPlan]
 
 

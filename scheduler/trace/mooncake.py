@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from radixcache import KeyKind, PrefixKey
-from radixcache.errors import TraceError
 from scheduler.request import Request
 from scheduler.trace.fields import count_of, ids_of, name_of, row_of, time_of
-from scheduler.trace.formats import UNITS_PER_S, Head, ReadOptions, ReadPlan, TimeUnit, TraceFormat
-from scheduler.trace.source import Source
+from scheduler.trace.formats import UNITS_PER_S, ReadOptions, ReadPlan, TimeUnit, TraceFormat
+from scheduler.trace.row_reading import made_rows
+from scheduler.trace.source import Line, Source
 from scheduler.trace.summary import RowError, TraceSummary
 from scheduler.trace.time_order import Clock, in_arrival_order, scan_clock
 
@@ -43,26 +43,28 @@ class _BlockRows:
 
     def stream(self, source: Source, summary: TraceSummary) -> Iterator[Request]:
         """Yield the requests in arrival order."""
-        clock = scan_clock(source, "timestamp", UNITS_PER_S[self.unit])
+        times = source.lines(TraceSummary())
+        clock = scan_clock(times, "timestamp", UNITS_PER_S[self.unit])
         yield from in_arrival_order(self._requests(source, clock, summary), clock, summary)
 
     def _requests(
         self, source: Source, clock: Clock, summary: TraceSummary
     ) -> Iterator[tuple[int, Request]]:
         """Yield (line, request) in file order and count every row."""
-        for line in source.lines(summary):
+
+        def make(line: Line) -> tuple[Request, list[str]]:
             repairs: list[str] = []
-            try:
-                request = self._request(row_of(line, summary), line[0], clock, repairs)
-            except RowError as error:
-                if self.options.strict:
-                    raise TraceError(str(error), path=source.path, line=line[0]) from None
-                summary.skip(error.reason, line[0])
-                continue
+            row = row_of(line, summary)
+            return self._request(row, line[0], clock, repairs), repairs
+
+        made = made_rows(
+            source.lines(summary), make, summary, strict=self.options.strict, path=source.path
+        )
+        for line, (request, repairs) in made:
             for reason in repairs:
-                summary.repair(reason, line[0])
+                summary.repair(reason, line)
             summary.took()
-            yield line[0], request
+            yield line, request
 
     def _request(self, row: dict[str, Any], line: int, clock: Clock, repairs: list[str]) -> Request:
         """Check one row and make its request."""
@@ -114,15 +116,11 @@ def _plan(options: ReadOptions, block_tokens: int, unit: TimeUnit) -> ReadPlan:
     )
 
 
-def _is_mooncake(head: Head) -> bool:
-    """Recognise a first row with block ids, or the AIPerf superset around it."""
-    row = head.first_row
-    return (
-        "timestamp" in row
-        and "input_length" in row
-        and "chat_id" not in row
-        and not isinstance(row.get("hash_ids"), dict)
-    )
+def _is_mooncake(row: dict[str, Any]) -> bool:
+    """Recognise a row with block ids, or without but of the AIPerf superset around it."""
+    if "timestamp" not in row or "input_length" not in row or "chat_id" in row:
+        return False
+    return not isinstance(row.get("hash_ids"), dict)
 
 
 MOONCAKE = TraceFormat(
@@ -134,6 +132,6 @@ MOONCAKE = TraceFormat(
 BAILIAN = TraceFormat(
     name="bailian",
     title="Qwen-Bailian JSONL (block hash ids)",
-    recognises=lambda head: "chat_id" in head.first_row and "hash_ids" in head.first_row,
+    recognises=lambda row: "chat_id" in row and "hash_ids" in row,
     plan=lambda _, options: _plan(options, 16, "s"),
 )

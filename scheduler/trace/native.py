@@ -38,11 +38,12 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from radixcache import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
-from radixcache.errors import InvalidInputError, TraceError
+from radixcache.errors import TraceError
 from scheduler.request import CacheOutput, Request
 from scheduler.trace.fields import count_of, ids_of, name_of, row_of, text_of, time_of
 from scheduler.trace.formats import Head, ReadOptions, ReadPlan, TraceFormat
-from scheduler.trace.source import Source
+from scheduler.trace.row_reading import UniqueNames, made_rows
+from scheduler.trace.source import Line, Source
 from scheduler.trace.summary import RowError, TraceSummary
 from scheduler.trace.time_order import Clock, in_arrival_order, scan_clock
 
@@ -71,38 +72,36 @@ class _NativeRows:
         self.header = header
         self.options = options
         self.latest: dict[str, tuple[str, PrefixKey]] = {}
-        self.names: set[str] = set()
+        self.names = UniqueNames()
 
     def stream(self, source: Source, summary: TraceSummary) -> Iterator[Request]:
         """Yield the requests in arrival order."""
+        clock = Clock(0, 1, True)
         if self.header.timed:
-            clock = replace(scan_clock(source, "t", 1), origin=0)
-        else:
-            clock = Clock(0, 1, True)
+            clock = replace(scan_clock(source.lines(TraceSummary()), "t", 1), origin=0)
         yield from in_arrival_order(self._requests(source, clock, summary), clock, summary)
 
     def _requests(
         self, source: Source, clock: Clock, summary: TraceSummary
     ) -> Iterator[tuple[int, Request]]:
         """Yield (line, request) in file order and count every row."""
-        for line in source.lines(summary):
-            try:
-                row = row_of(line, summary)
-                if MARK in row:
-                    continue
-                if self.header.timed:
-                    arrival_s = clock.seconds(time_of(row, "t"))
-                else:
-                    arrival_s = summary.requests / self.options.rate_per_s
-                request = self._request(row, line[0], arrival_s, summary)
-            except (RowError, InvalidInputError) as error:
-                if self.options.strict:
-                    raise TraceError(str(error), path=source.path, line=line[0]) from None
-                reason = error.reason if isinstance(error, RowError) else "a token id is no token"
-                summary.skip(reason, line[0])
-                continue
-            summary.took()
-            yield line[0], request
+
+        def make(line: Line) -> Request | None:
+            row = row_of(line, summary)
+            if MARK in row:
+                return None
+            if self.header.timed:
+                arrival_s = clock.seconds(time_of(row, "t"))
+            else:
+                arrival_s = summary.requests / self.options.rate_per_s
+            return self._request(row, line[0], arrival_s, summary)
+
+        for line, request in made_rows(
+            source.lines(summary), make, summary, strict=self.options.strict, path=source.path
+        ):
+            if request is not None:
+                summary.took()
+                yield line, request
 
     def _request(
         self, row: dict[str, Any], line: int, arrival_s: float, summary: TraceSummary
@@ -118,7 +117,7 @@ class _NativeRows:
             output_tokens = count_of(row, "output_tokens", least=0)
         most = max(self.options.max_new_tokens, output_tokens or 0)
         request = Request(
-            rid=self._name(row, line, summary),
+            rid=self.names.claim(name_of(row, "rid") or f"line {line}", line, summary),
             key=key,
             prompt_tokens=prompt_tokens,
             max_new_tokens=count_of(row, "max_new", least=1, default=most),
@@ -184,15 +183,6 @@ class _NativeRows:
         if row.get("output_ids") is None:
             return None
         return tuple(ids_of(row, "output_ids", bits=ID_BITS[self.header.kind]))
-
-    def _name(self, row: dict[str, Any], line: int, summary: TraceSummary) -> str:
-        """Return the request's name; a second one of the same name is renamed."""
-        rid = name_of(row, "rid") or f"line {line}"
-        if rid in self.names:
-            rid = f"{rid} (line {line})"
-            summary.repair("rid is not unique: renamed", line)
-        self.names.add(rid)
-        return rid
 
 
 def _check_length(prompt_tokens: int, key: PrefixKey) -> None:
@@ -281,6 +271,6 @@ def _plan(head: Head, options: ReadOptions) -> ReadPlan:
 NATIVE = TraceFormat(
     name="radixcache",
     title="radixcache JSONL",
-    recognises=lambda head: bool(head.rows) and MARK in head.rows[0],
+    recognises=lambda row: MARK in row,
     plan=_plan,
 )

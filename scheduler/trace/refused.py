@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from radixcache.errors import TraceError
-from scheduler.trace.formats import Head, ReadOptions, ReadPlan, TraceFormat
+from scheduler.trace.formats import Head
 
-__all__ = ["REFUSED"]
+__all__ = ["REFUSED", "refuse"]
 
 NO_IDENTITY = (
     "it has arrival times and lengths only, no prefix identity: nothing says which prompts "
@@ -16,13 +17,17 @@ NO_IDENTITY = (
 )
 
 
-def _refuse(title: str, reason: str) -> Callable[[Head, ReadOptions], ReadPlan]:
-    """Return a plan that always raises."""
+class _Refused(NamedTuple):
+    title: str
+    reason: str
+    recognises: Callable[[Head], bool]
 
-    def plan(head: Head, options: ReadOptions) -> ReadPlan:
-        raise TraceError(f"is a {title}: {reason}", path=head.path)
 
-    return plan
+def refuse(head: Head) -> None:
+    """Raise TraceError when the file is of a format that is known and refused."""
+    for known in REFUSED:
+        if known.recognises(head):
+            raise TraceError(f"is a {known.title}: {known.reason}", path=head.path)
 
 
 def _columns(*wanted: str) -> Callable[[Head], bool]:
@@ -35,43 +40,33 @@ def _columns(*wanted: str) -> Callable[[Head], bool]:
     return recognises
 
 
-def _refused(name: str, title: str, reason: str, recognises: Callable[[Head], bool]) -> TraceFormat:
-    return TraceFormat(name=name, title=title, recognises=recognises, plan=_refuse(title, reason))
-
-
-REFUSED: tuple[TraceFormat, ...] = (
-    _refused(
-        "azure-csv",
+REFUSED = (
+    _Refused(
         "Azure LLM inference CSV",
         NO_IDENTITY,
         _columns("timestamp", "contexttokens", "generatedtokens"),
     ),
-    _refused(
-        "burstgpt-csv",
+    _Refused(
         "BurstGPT CSV",
         NO_IDENTITY,
         _columns("timestamp", "request tokens", "response tokens"),
     ),
-    _refused(
-        "vidur-csv",
+    _Refused(
         "Splitwise/Vidur CSV",
         NO_IDENTITY,
         _columns("num_prefill_tokens", "num_decode_tokens"),
     ),
-    _refused(
-        "splitwise-sim-csv",
+    _Refused(
         "splitwise-sim CSV",
         NO_IDENTITY,
         _columns("prompt_size", "token_size"),
     ),
-    _refused(
-        "parquet",
+    _Refused(
         "Parquet file",
         "export it as JSONL with a 'conversations' or 'messages' list a row",
         lambda head: head.data.startswith(b"PAR1"),
     ),
-    _refused(
-        "zip",
+    _Refused(
         "ZIP archive",
         "unpack it and give the file inside",
         lambda head: head.data.startswith(b"PK\x03\x04"),

@@ -6,14 +6,17 @@ from pathlib import Path
 
 from radixcache.errors import ConfigError, TraceError
 from scheduler.trace.formats import Head, ReadOptions, Trace, TraceFormat
+from scheduler.trace.lmcache import LMCACHE
 from scheduler.trace.mooncake import BAILIAN, MOONCAKE
 from scheduler.trace.native import NATIVE
-from scheduler.trace.refused import REFUSED
+from scheduler.trace.openai import OPENAI
+from scheduler.trace.refused import refuse
+from scheduler.trace.sharegpt import SHAREGPT
 from scheduler.trace.source import Source
 
 __all__ = ["FORMATS", "open_trace"]
 
-FORMATS: tuple[TraceFormat, ...] = (NATIVE, BAILIAN, MOONCAKE)
+FORMATS: tuple[TraceFormat, ...] = (NATIVE, BAILIAN, MOONCAKE, LMCACHE, SHAREGPT, OPENAI)
 """Every format that can be read; the first that recognises a file reads it."""
 
 
@@ -34,13 +37,15 @@ def open_trace(
             "is empty, or damaged from its start; give a trace with at least one request",
             path=source.path,
         )
+    if named is None:
+        refuse(head)
     form = named or _found(head)
     return Trace(source, form, form.plan(head, options))
 
 
 def _named(name: str) -> TraceFormat:
     """Return the format of a name."""
-    for form in (*FORMATS, *REFUSED):
+    for form in FORMATS:
         if form.name == name:
             return form
     known = ", ".join(form.name for form in FORMATS)
@@ -48,10 +53,11 @@ def _named(name: str) -> TraceFormat:
 
 
 def _found(head: Head) -> TraceFormat:
-    """Return the first format that recognises the file."""
-    for form in (*REFUSED, *FORMATS):
-        if form.recognises(head):
-            return form
+    """Return the format that recognises the earliest of the first rows."""
+    for row in head.rows:
+        for form in FORMATS:
+            if form.recognises(row):
+                return form
     known = ", ".join(form.name for form in FORMATS)
     raise TraceError(
         f"is no trace of a known format ({known}); name its format if it is one of them",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heapreplace
+from heapq import heappop, heappush, heapreplace
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +18,15 @@ from radixcache import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
 from radixcache.errors import InvalidInputError
 from scheduler.request import Request
 
-__all__ = ["OPEN_LOOP", "OUTPUT_TOKEN_S", "SessionPlan", "Turn", "open_loop", "sessions_of"]
+__all__ = [
+    "OPEN_LOOP",
+    "OUTPUT_TOKEN_S",
+    "SessionPlan",
+    "Turn",
+    "merged",
+    "open_loop",
+    "sessions_of",
+]
 
 OUTPUT_TOKEN_S = 0.03
 OPEN_LOOP = (
@@ -33,8 +41,8 @@ class Turn:
 
     added: bytes
     """Prompt tokens after the history, packed as in ``PrefixKey.data``."""
-    output: bytes
-    """The answer's tokens, packed; part of the next turn's history."""
+    output: bytes | None
+    """The answer's tokens, packed; part of the next turn's history. None when not recorded."""
     think_s: float
     """From the answer before to this turn; 0 for the first."""
     max_new_tokens: int
@@ -57,7 +65,7 @@ class SessionPlan:
         """Make the request of a turn (from 0). Cost: O(its history)."""
         data = b""
         for before, after in pairwise(self.turns[: turn + 1]):
-            data = _kept(data + before.added + before.output, after)
+            data = _kept(data + before.added + (before.output or b""), after)
         return self._made(turn, data, arrival_s)
 
     def requests(self, output_token_s: float = OUTPUT_TOKEN_S) -> Iterator[Request]:
@@ -70,14 +78,16 @@ class SessionPlan:
                 arrival_s += turn.think_s
             request = self._made(index, data, arrival_s)
             yield request
-            data = request.key.data + turn.output
-            arrival_s += len(turn.output) // 4 * output_token_s
+            data = request.key.data + (turn.output or b"")
+            arrival_s += (request.recorded_output_tokens or 0) * output_token_s
 
     def _made(self, index: int, history: bytes, arrival_s: float) -> Request:
         """Make a turn's request after its history."""
         turn = self.turns[index]
         key = PrefixKey.from_packed(history + turn.added, KeyKind.TOKENS, self.namespace)
-        output_ids = tuple(np.frombuffer(turn.output, dtype="<u4").tolist())
+        output_ids = None
+        if turn.output is not None:
+            output_ids = tuple(np.frombuffer(turn.output, dtype="<u4").tolist())
         return Request(
             rid=f"{self.session_id}/{index + 1}",
             key=key,
@@ -87,7 +97,7 @@ class SessionPlan:
             priority=self.priority,
             client_id=self.client_id,
             session_id=self.session_id,
-            recorded_output_tokens=len(output_ids),
+            recorded_output_tokens=None if output_ids is None else len(output_ids),
             recorded_output_ids=output_ids,
         )
 
@@ -106,31 +116,45 @@ def open_loop(
     token. Memory: the sessions that are alive at one time. Cost: O(n log sessions).
     Raises: InvalidInputError when the starts go back in time.
     """
+
+    def streams() -> Iterator[tuple[float, Iterator[Request]]]:
+        latest_s = 0.0
+        for session in sessions:
+            if session.start_s < latest_s:
+                raise InvalidInputError(
+                    f"session {session.session_id} starts before the one before it"
+                )
+            latest_s = session.start_s
+            yield latest_s, session.requests(output_token_s)
+
+    return merged(streams())
+
+
+def merged(streams: Iterable[tuple[float, Iterator[Request]]]) -> Iterator[Request]:
+    """Merge streams of requests, given by start time, into one by arrival; ties by stream.
+
+    A stream is asked for its first request when its start has come, so memory is that of
+    the streams alive at one time. Cost: O(n log streams).
+    """
     alive: list[tuple[float, int, Request, Iterator[Request]]] = []
-    latest_s = 0.0
-    for order, session in enumerate(sessions):
-        if session.start_s < latest_s:
-            raise InvalidInputError(f"session {session.session_id} starts before the one before")
-        latest_s = session.start_s
-        while alive and alive[0][0] < latest_s:
+    for order, (start_s, stream) in enumerate(streams):
+        while alive and alive[0][0] < start_s:
             yield _step(alive)
-        turns = session.requests(output_token_s)
-        first = next(turns, None)
+        first = next(stream, None)
         if first is not None:
-            alive.append((first.arrival_s, order, first, turns))
-            heapify(alive)
+            heappush(alive, (first.arrival_s, order, first, stream))
     while alive:
         yield _step(alive)
 
 
 def _step(alive: list[tuple[float, int, Request, Iterator[Request]]]) -> Request:
-    """Take the earliest request out and put its session's next one in."""
-    _, order, request, turns = alive[0]
-    following = next(turns, None)
+    """Take the earliest request out and put its stream's next one in."""
+    _, order, request, stream = alive[0]
+    following = next(stream, None)
     if following is None:
         heappop(alive)
     else:
-        heapreplace(alive, (following.arrival_s, order, following, turns))
+        heapreplace(alive, (following.arrival_s, order, following, stream))
     return request
 
 
@@ -140,7 +164,7 @@ def sessions_of(
     """Group recorded requests into sessions again; one without a session is its own.
 
     The think time is what remains of the gap between two arrivals after an answer of
-    ``output_token_s`` a token, at least 0. An answer without recorded ids counts as empty.
+    ``output_token_s`` a token, at least 0. An answer whose ids were not recorded stays so.
     Raises: InvalidInputError when a key holds no token ids of 4 bytes.
     """
     plans: dict[str, SessionPlan] = {}
@@ -149,7 +173,9 @@ def sessions_of(
         key = request.key
         if key.kind is not KeyKind.TOKENS:
             raise InvalidInputError(f"request {request.rid} has a {key.kind.value} key, no tokens")
-        output = np.array(request.recorded_output_ids or (), dtype="<u4").tobytes()
+        output = None
+        if request.recorded_output_ids is not None:
+            output = np.array(request.recorded_output_ids, dtype="<u4").tobytes()
         name = request.session_id or request.rid
         plan = plans.get(name)
         if plan is None:
@@ -176,5 +202,5 @@ def sessions_of(
         )
         plans[name] = replace(plan, turns=(*plan.turns, turn))
         answered_s = request.arrival_s + (request.recorded_output_tokens or 0) * output_token_s
-        whole[name] = (key.data + output, answered_s)
+        whole[name] = (key.data + (output or b""), answered_s)
     return sorted(plans.values(), key=lambda plan: plan.start_s)

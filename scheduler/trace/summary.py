@@ -24,9 +24,11 @@ class TraceSummary:
     conversation. A repaired row is a request too; one row may be repaired in two ways.
     """
 
-    __slots__ = ("first_lines", "repaired", "requests", "rows", "skipped")
+    __slots__ = ("first_lines", "records", "repaired", "requests", "rows", "skipped")
 
     def __init__(self) -> None:
+        self.records = 0
+        """Conversations read, where one gives several rows; else 0."""
         self.rows = 0
         self.requests = 0
         self.skipped: Counter[str] = Counter()
@@ -63,7 +65,8 @@ class TraceSummary:
 
     def lines(self) -> list[str]:
         """Return the summary as short lines of text, one for each reason."""
-        text = [f"{self.rows} rows = {self.requests} requests + {self.skipped_rows} skipped"]
+        total = f"{self.rows} rows = {self.requests} requests + {self.skipped_rows} skipped"
+        text = [f"{self.records} conversations: {total}" if self.records else total]
         for title, reasons in (("skipped", self.skipped), ("repaired", self.repaired)):
             for reason, count in sorted(reasons.items()):
                 places = ", ".join(map(str, self.first_lines.get(reason, ())))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from scheduler.request import Request
 from scheduler.trace.fields import Number, row_of, time_of
-from scheduler.trace.source import Source
+from scheduler.trace.source import Line
 from scheduler.trace.summary import RowError, TraceSummary
 
 __all__ = ["SORTED", "Clock", "in_arrival_order", "scan_clock"]
@@ -32,7 +31,7 @@ class Clock:
         return (time - self.origin) / self.units_per_s
 
 
-def scan_clock(source: Source, field: str, units_per_s: int) -> Clock:
+def scan_clock(lines: Iterable[Line], field: str, units_per_s: int) -> Clock:
     """Read every timestamp once; rows without a valid one are left out here.
 
     Cost: one pass over the file, memory O(1).
@@ -42,7 +41,7 @@ def scan_clock(source: Source, field: str, units_per_s: int) -> Clock:
     origin: Number | None = None
     latest: Number = 0
     in_order = True
-    for line in source.lines(TraceSummary()):
+    for line in lines:
         try:
             try:
                 time = time_of({field: getattr(decode(line[1]), field)}, field)
@@ -56,9 +55,21 @@ def scan_clock(source: Source, field: str, units_per_s: int) -> Clock:
     return Clock(origin or 0, units_per_s, in_order)
 
 
+class Arriving(Protocol):
+    """Something with an arrival: a request, or what one is made of."""
+
+    @property
+    def arrival_s(self) -> float:
+        """Seconds after the start of the trace."""
+        ...
+
+
+A = TypeVar("A", bound=Arriving)
+
+
 def in_arrival_order(
-    requests: Iterable[tuple[int, Request]], clock: Clock, summary: TraceSummary
-) -> Iterator[Request]:
+    requests: Iterable[tuple[int, A]], clock: Clock, summary: TraceSummary
+) -> Iterator[A]:
     """Yield requests by arrival, ties in file order; count the rows that were moved.
 
     Each comes with its line number. Cost: streams when the clock found the file in order;

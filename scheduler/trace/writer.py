@@ -18,6 +18,7 @@ from scheduler.trace.native import KINDS, MARK, VERSION
 __all__ = ["trace_lines", "write_trace"]
 
 _encode = msgspec.json.Encoder().encode
+COMPRESSION = 5
 KIND_NAMES = {kind: name for name, kind in KINDS.items()}
 
 
@@ -34,7 +35,7 @@ def write_trace(requests: Iterable[Request], path: str | Path, *, notes: Iterabl
     try:
         with unfinished.open("wb") as raw:
             if final.suffix == ".gz":
-                packed = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)
+                packed = gzip.GzipFile("", "wb", COMPRESSION, raw, mtime=0)
             else:
                 packed = None
             out = packed or raw

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,44 @@ def test_b78_ids_must_number_what_the_length_needs(
     if tokens is None:
         ((_, lines),) = trace.summary.first_lines.items()
         assert lines == [2]
+
+
+H, G = {"from": "human", "value": "Why?"}, {"from": "gpt", "value": "Because."}
+S = {"from": "system", "value": "Be brief."}
+USER, ASSISTANT = {"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}
+
+
+@pytest.mark.parametrize(
+    ("messages", "requests", "skipped"),
+    [
+        ([H, G, H, G], 2, {}),
+        ([G, H, G], 1, {"answer without a prompt before it": 1}),
+        ([], 0, {"empty conversation": 1}),
+        ([H], 1, {}),
+        ([S, H, G], 1, {}),
+        ([H, {"from": "gpt", "value": ""}], 0, {"empty answer": 1}),
+        ([USER, ASSISTANT], 1, {}),
+    ],
+)
+def test_b77_every_shape_of_conversation_is_counted(
+    tmp_path: Path, messages: list[Any], requests: int, skipped: dict[str, int]
+) -> None:
+    path = tmp_path / "shapes.json"
+    rows = [{"id": "first", "conversations": [H, G]}, {"id": "x", "conversations": messages}]
+    path.write_text(json.dumps(rows))
+    trace = open_trace(path)
+    found = [request for request in trace if request.session_id == "x"]
+    assert len(found) == requests
+    assert trace.summary.skipped == skipped
+    assert trace.summary.rows == trace.summary.requests + trace.summary.skipped_rows
+    for before, after in pairwise(found):
+        whole = before.key.tokens() + list(before.recorded_output_ids or ())
+        assert after.key.tokens()[: len(whole)] == whole
+
+
+def test_b77_system_text_is_part_of_the_prompt(tmp_path: Path) -> None:
+    path = tmp_path / "shapes.json"
+    path.write_text(json.dumps([{"conversations": [S, H, G]}, {"conversations": [H, G]}]))
+    with_system, without = open_trace(path)
+    assert with_system.prompt_tokens > without.prompt_tokens
+    assert with_system.key.common_prefix_tokens(without.key) < 4

@@ -19,6 +19,9 @@ FIELDS = [
     "kind", "page_size", "notes", "rid", "t", "tokens", "text", "block_ids", "after", "keep", "n",
     "max_new", "output_ids", "output_text", "output_tokens", "namespace", "session", "client",
     "priority", "cache_output", "visible_tokens", "max_match_tokens",
+    "conversations", "conversation", "messages", "items", "id", "system", "tools", "model",
+    "max_tokens", "body", "payload", "text_input", "custom_id", "cache_salt", "prompt_logprobs",
+    "input", "output", "session_id", "user", "output_length", "prompt",
 ]  # fmt: skip
 scalars: st.SearchStrategy[Any] = (
     st.none()
@@ -37,6 +40,26 @@ values = st.recursive(
     ),
     max_leaves=5,
 )
+messages = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "from": st.sampled_from(["human", "gpt", "system"]) | scalars,
+            "role": st.sampled_from(["user", "assistant", "tool"]) | scalars,
+            "value": values,
+            "content": values | st.lists(st.fixed_dictionaries({"type": scalars, "text": values})),
+            "tool_calls": values,
+        },
+    )
+    | scalars,
+    max_size=4,
+)
+talk = st.dictionaries(
+    st.sampled_from(["conversations", "messages", "items", "body"]),
+    messages | st.fixed_dictionaries({"messages": messages, "n": scalars}),
+    min_size=1,
+    max_size=2,
+).flatmap(lambda row: rows.map(lambda more: more | row))
 rows = st.dictionaries(st.sampled_from(FIELDS), values, max_size=12)
 likely = st.fixed_dictionaries(
     {"timestamp": scalars, "input_length": scalars, "output_length": scalars, "hash_ids": values}
@@ -53,6 +76,9 @@ starts = st.sampled_from(
         b'{"radixcache_trace":1,"kind":"blocks","page_size":16}\n',
         b"\xef\xbb\xbf",
         b"\x1f\x8b\x08\x00",
+        b'[{"id":"a_0","conversations":[{"from":"human","value":"Hi"}]},',
+        b'{"model":"m","messages":[{"role":"user","content":"Hi"}]}\n',
+        b'{"timestamp":1,"input":"Hi","output":"x","session_id":"s"}\n',
     ]
 )
 
@@ -98,14 +124,22 @@ def test_any_bytes_are_read_or_refused(
 
 @given(
     start=starts,
-    made=st.lists(rows | likely | values, max_size=6),
+    made=st.lists(rows | likely | talk | values, max_size=6),
+    array=st.booleans(),
     format=formats,
     packed=st.booleans(),
     cut=st.integers(0, 40),
 )
 def test_any_rows_are_read_or_refused(
-    path: Path, start: bytes, made: list[Any], format: str | None, packed: bool, cut: int
+    path: Path,
+    start: bytes,
+    made: list[Any],
+    array: bool,
+    format: str | None,
+    packed: bool,
+    cut: int,
 ) -> None:
-    data = start + b"\n".join(json.dumps(row).encode() for row in made)
+    lines = [json.dumps(row).encode() for row in made]
+    data = b"[" + b",".join(lines) + b"]" if array else start + b"\n".join(lines)
     data = gzip.compress(data) if packed else data
     read(path, data[: max(0, len(data) - cut)], format, False)

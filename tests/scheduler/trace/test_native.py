@@ -100,7 +100,7 @@ def test_turn_after_a_skipped_row_is_skipped_too(tmp_path: Path) -> None:
 def test_name_that_is_not_unique_is_renamed(tmp_path: Path) -> None:
     trace = written(tmp_path, [{"rid": "a", "t": 0, "tokens": [1]}] * 2)
     assert [r.rid for r in trace] == ["a", "a (line 3)"]
-    assert trace.summary.repaired == {"rid is not unique: renamed": 1}
+    assert trace.summary.repaired == {"name is not unique: renamed": 1}
 
 
 def test_block_ids_know_their_page_size(tmp_path: Path) -> None:

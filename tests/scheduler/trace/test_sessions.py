@@ -61,7 +61,7 @@ def test_merging_reads_sessions_only_as_they_start() -> None:
     taken = []
 
     def plans() -> object:
-        for plan in chat(1, sessions=400).plan():  # type: ignore[misc]
+        for plan in chat(1, sessions=400).sessions():
             taken.append(plan)
             yield plan
 
