@@ -31,7 +31,7 @@ def introduction(loaded: Requests) -> list[str]:
     """Return what there is to say before the runs: what runs, and what no policy can beat."""
     optimal = loaded.bounds.optimal
     ceiling, best = loaded.bounds.ceiling_hit_rate, optimal.hit_rate
-    lines = [f"{loaded.name}: {len(loaded.requests)} requests, {optimal.prompt_tokens} tokens"]
+    lines = [f"{loaded.name}: {len(loaded)} requests, {optimal.prompt_tokens} tokens"]
     if best is not None and ceiling is not None:
         exact = "" if optimal.exact else " (counted by HyperLogLog, within 1.3 points)"
         lines.append(
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_requests(arguments, cost)
     settings = settings_of(arguments, loaded, cost)
     say(introduction(loaded))
-    total = len(loaded.requests) * len(policies)
+    total = len(loaded) * len(policies)
     with progress_bar("requests", total, quiet=arguments.quiet) as bar:
         summaries = run_all(arguments, policies, loaded, settings, bar, arguments.jobs)
     emit_runs(arguments, summaries)

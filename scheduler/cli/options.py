@@ -11,7 +11,7 @@ from typing import NoReturn
 __all__ = ["DEFAULT_POLICIES", "make_parser"]
 
 DEFAULT_POLICIES = "fcfs,spf,sglang-lpm,lpm"
-_KINDS = ("few-shot", "chat", "unique")
+_KINDS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -88,8 +88,8 @@ def _add_input(parser: argparse.ArgumentParser, *, optional: bool) -> None:
     )
 
 
-def _add_run(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("memory and engine")
+def _add_memory(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("memory")
     group.add_argument(
         "--capacity-tokens",
         type=_whole(1),
@@ -102,6 +102,28 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="tokens a page (default: the trace's blocks, else 64)",
     )
+    group.add_argument(
+        "--output-reserve-ratio",
+        type=_share,
+        default=1.0,
+        metavar="X",
+        help="share of max_new_tokens reserved at admission (default: 1)",
+    )
+    group.add_argument(
+        "--oracle-lengths",
+        action="store_true",
+        help="let the scheduler know the true output lengths",
+    )
+    group.add_argument(
+        "--eviction",
+        default="lru",
+        metavar="NAME",
+        help="eviction policy, or none for no reuse (default: lru)",
+    )
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("engine")
     group.add_argument(
         "--chunk-tokens",
         type=_whole(1),
@@ -135,30 +157,15 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="what becomes of a request whose next page is being computed (default: the policy's)",
     )
     group.add_argument(
-        "--output-reserve-ratio",
-        type=_share,
-        default=1.0,
-        metavar="X",
-        help="share of max_new_tokens reserved at admission (default: 1)",
-    )
-    group.add_argument(
-        "--oracle-lengths",
-        action="store_true",
-        help="let the scheduler know the true output lengths",
-    )
-    group.add_argument(
-        "--eviction",
-        default="lru",
-        metavar="NAME",
-        help="eviction policy, or none for no reuse (default: lru)",
-    )
-    group.add_argument(
         "--prefill-rate",
         type=_positive,
         metavar="R",
         help="prefill tokens/s of the cost model (default: 20000)",
     )
     group.add_argument("--cost-model", metavar="FILE", help="a JSON file with the cost model")
+
+
+def _add_arrivals(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("arrivals")
     load = group.add_mutually_exclusive_group()
     load.add_argument("--rate", type=_positive, metavar="R", help="requests/s on average")
@@ -176,6 +183,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--poisson", action="store_true", help="Poisson arrivals at --rate instead of recorded ones"
+    )
+    group.add_argument(
+        "--closed-loop",
+        action="store_true",
+        help="sessions: a turn arrives a think time after the answer before it; the load axis "
+        "scales when sessions start",
     )
     group.add_argument(
         "--keep-ticks",
@@ -200,6 +213,23 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "--output", "-o", metavar="FILE", help="write there instead of to standard output"
     )
     group.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
+
+
+def _add_generate(commands: argparse._SubParsersAction[_Parser]) -> None:
+    generate = commands.add_parser("generate", help="write a synthetic trace")
+    generate.add_argument("kind", choices=_KINDS, help="the workload")
+    generate.add_argument(
+        "--output", "-o", required=True, metavar="FILE", help="a .jsonl or .jsonl.gz file"
+    )
+    generate.add_argument(
+        "--requests",
+        type=_whole(1),
+        metavar="N",
+        help="about so many requests (default: the workload's own size)",
+    )
+    generate.add_argument(
+        "--seed", type=_whole(0), default=0, metavar="S", help="seed (default: 0)"
+    )
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -242,25 +272,14 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="P",
         help="tokens a page (default: the trace's blocks, else 64)",
     )
-    generate = commands.add_parser("generate", help="write a synthetic trace")
-    generate.add_argument("kind", choices=_KINDS, help="the workload")
-    generate.add_argument(
-        "--output", "-o", required=True, metavar="FILE", help="a .jsonl or .jsonl.gz file"
-    )
-    generate.add_argument(
-        "--requests",
-        type=_whole(1),
-        metavar="N",
-        help="about so many requests (default: the workload's own size)",
-    )
-    generate.add_argument(
-        "--seed", type=_whole(0), default=0, metavar="S", help="seed (default: 0)"
-    )
+    _add_generate(commands)
     _add_input(compare, optional=True)
     _add_input(replay, optional=False)
     _add_input(inspect, optional=False)
     for command in (compare, replay):
-        _add_run(command)
+        _add_memory(command)
+        _add_engine(command)
+        _add_arrivals(command)
     for command in (compare, replay, inspect):
         _add_output(command)
     for name, command in commands.choices.items():

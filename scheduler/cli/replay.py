@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_requests(arguments, cost)
     settings = settings_of(arguments, loaded, cost)
     say(introduction(loaded))
-    with progress_bar("requests", len(loaded.requests), quiet=arguments.quiet) as bar:
+    with progress_bar("requests", len(loaded), quiet=arguments.quiet) as bar:
         (summary,) = run_all(arguments, [policy], loaded, settings, bar, 1)
     if arguments.json or arguments.csv:
         emit_runs(arguments, [summary])

@@ -18,8 +18,10 @@ from scheduler.config import SchedulerConfig
 from scheduler.policies import make_schedule_policy
 from scheduler.report.recorder import Recorder
 from scheduler.report.summary import Summary, summarize
+from scheduler.sim.closed_loop import ClosedLoop
 from scheduler.sim.cost_model import CostModel
 from scheduler.sim.run import RunSettings, check_fits, run_policy
+from scheduler.sim.source import RequestSource
 
 __all__ = ["cost_model_of", "run_all", "settings_of"]
 
@@ -66,7 +68,7 @@ def settings_of(arguments: argparse.Namespace, loaded: Requests, cost: CostModel
             output_reserve_ratio=arguments.output_reserve_ratio,
         ),
     )
-    check_fits(loaded.requests, settings)
+    check_fits(loaded.each(), settings)
     return settings
 
 
@@ -101,7 +103,8 @@ def _run_one(
     bar: Bar,
 ) -> Summary:
     recorder = Recorder()
-    run_policy(loaded.requests, policy, settings, recorder, on_progress=bar)
+    source = loaded.source()
+    run_policy(source, policy, settings, recorder, on_progress=bar)
     return summarize(
         recorder,
         label=policy,
@@ -111,8 +114,14 @@ def _run_one(
         ceiling_hit_rate=loaded.bounds.ceiling_hit_rate,
         calibrated=settings.cost.calibrated,
         seed=arguments.seed,
-        assumptions=_assumptions(arguments, loaded, settings, policy),
+        assumptions=_assumptions(arguments, loaded, settings, policy) | _left_out(source),
     )
+
+
+def _left_out(source: RequestSource) -> dict[str, str | int | float | bool | None]:
+    """Say how many turns of a closed loop were never sent, if any."""
+    dropped = source.dropped_requests if isinstance(source, ClosedLoop) else 0
+    return {"turns_never_sent": dropped} if dropped else {}
 
 
 # What a worker process was started with: the command line and the shared progress counters.
@@ -153,7 +162,7 @@ def run_all(
     """
     workers = min(jobs or os.cpu_count() or 1, len(policies))
     if workers == 1:
-        total = len(loaded.requests)
+        total = len(loaded)
 
         def bar_from(first: int) -> Bar:
             return lambda ended: bar(first * total + ended)

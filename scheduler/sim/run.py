@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from radixcache import KeyKind, NullCache, PagePool, PrefixCache, RadixCache
@@ -16,7 +16,7 @@ from scheduler.sim.cost_model import CostModel
 from scheduler.sim.engine import RunObserver, Simulation
 from scheduler.sim.source import OpenLoop, RequestSource
 
-__all__ = ["RunSettings", "build_scheduler", "check_fits", "run_policy", "with_oracle_lengths"]
+__all__ = ["RunSettings", "build_scheduler", "check_fits", "run_policy", "with_oracle_length"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +44,14 @@ class RunSettings:
         return self.capacity_tokens // self.scheduler.page_size
 
 
-def with_oracle_lengths(requests: Sequence[Request]) -> list[Request]:
-    """Return the requests asking for exactly the output they will give, as no client can."""
-    return [
-        request
-        if request.recorded_output_tokens is None
-        else replace(request, max_new_tokens=max(1, request.recorded_output_tokens))
-        for request in requests
-    ]
+def with_oracle_length(request: Request) -> Request:
+    """Return the request asking for exactly the output it will give, as no client can."""
+    if request.recorded_output_tokens is None:
+        return request
+    return replace(request, max_new_tokens=max(1, request.recorded_output_tokens))
 
 
-def check_fits(requests: Sequence[Request], settings: RunSettings) -> None:
+def check_fits(requests: Iterable[Request], settings: RunSettings) -> None:
     """Refuse a capacity that the largest request could never be admitted to.
 
     Raises: ConfigError with the request, its pages and the capacity that would do.
