@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.batch import IntVector
-from scheduler.running import DecodeView, Running
+from scheduler.running import DecodeView, Run, Running
 
 __all__ = ["DecodePlan", "plan_decodes"]
 
@@ -39,9 +39,14 @@ class DecodePlan(NamedTuple):
 
 
 def plan_decodes(
-    running: Running, page_size: int, tokens_per_step: int, overlapping: bool
-) -> DecodePlan:
-    """Return the next step of every decoding request that has one.
+    running: Running,
+    page_size: int,
+    tokens_per_step: int,
+    capacity_pages: int,
+    *,
+    overlapping: bool,
+) -> tuple[DecodePlan, tuple[Run, ...]]:
+    """Return the next step of every decoding request that has one, and who outgrew the pool.
 
     While steps of it are in flight, a request's position counts all their tokens as taken.
     One whose last token must be among those waits. Cost: O(running) in numpy, whatever the
@@ -50,16 +55,21 @@ def plan_decodes(
     view = running.view()
     positions = running.known_tokens[view.slots]
     positions -= 1
-    limits = running.final_tokens[view.slots]
-    limits -= 1
+    most = running.final_tokens[view.slots]
+    most -= 1
+    capacity_tokens = capacity_pages * page_size
+    np.minimum(most, capacity_tokens, out=most)
     if overlapping:
         positions += running.pending_tokens[view.slots]
-    lengths = np.minimum(positions + tokens_per_step, limits)
+    lengths = np.minimum(positions + tokens_per_step, most)
     idle = lengths <= positions
+    outgrown: tuple[Run, ...] = ()
     if idle.any():
+        full = idle & (running.known_tokens[view.slots] > capacity_tokens)
+        outgrown = tuple(view.runs[place] for place in np.flatnonzero(full).tolist())
         keep = np.flatnonzero(~idle).tolist()
         view, positions, lengths = view.only(keep), positions[keep], lengths[keep]
     have = running.num_pages[view.slots]
     lack = (lengths + (page_size - 1)) // page_size - have
     places = np.flatnonzero(lack > 0).astype(np.int32)
-    return DecodePlan(view, positions, lengths, places, have[places], lack[places])
+    return DecodePlan(view, positions, lengths, places, have[places], lack[places]), outgrown

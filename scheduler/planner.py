@@ -58,9 +58,15 @@ class Planner:
 
     def _plan_decodes(self, step: Step) -> None:
         life = self._life
-        plan = plan_decodes(
-            life.running, self._page_size, life.config.max_tokens_per_step, bool(life.flights)
+        plan, outgrown = plan_decodes(
+            life.running,
+            self._page_size,
+            life.config.max_tokens_per_step,
+            life.ledger.pool.capacity_pages,
+            overlapping=bool(life.flights),
         )
+        for run in outgrown:
+            self._end_for_capacity(run, step)
         if len(plan.places):
             slots = plan.view.slots[plan.places]
             unused = np.maximum(life.running.reserved_pages[slots] - plan.have, 0)
@@ -116,14 +122,19 @@ class Planner:
                 return False
             victim = choose_victim(life.running, self._page_size)
             if len(life.running) == 1:
-                if life.running.last_batch_of(run) <= life.ledger.completed_id:
-                    step.events.append(life.end(run, "capacity")[0])
+                self._end_for_capacity(run, step)
                 return False
             step.retracted += 1
             step.events.extend(life.retract(victim))
             if victim is run:
                 return False
         return True
+
+    def _end_for_capacity(self, run: Run, step: Step) -> None:
+        """End a request that has no room to grow, once its steps in flight are done."""
+        life = self._life
+        if life.running.last_batch_of(run) <= life.ledger.completed_id:
+            step.events.append(life.end(run, "capacity")[0])
 
     def _add_chunk(self, run: Run, step: Step) -> None:
         """Run as much of a prompt as budget and pages allow."""

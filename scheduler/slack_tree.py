@@ -62,7 +62,8 @@ class SlackTree(Generic[S]):
 
     def vacate(self, slot: int) -> None:
         """Free the slot for good."""
-        self.assign(slot, inf)
+        if self._low[slot + self._size] < inf:
+            self.assign(slot, inf)
         self._seats[slot] = None
         self._taken -= 1
         if self._taken * 8 <= self._size and self._size > _SMALLEST:
@@ -90,7 +91,10 @@ class SlackTree(Generic[S]):
         while node > 1:
             node >>= 1
             left, right = low[2 * node], low[2 * node + 1]
-            low[node] = (left if left < right else right) + add[node]
+            least = (left if left < right else right) + add[node]
+            if low[node] == least:
+                return
+            low[node] = least
 
     def spend_all(self, amount: int) -> None:
         """Take ``amount`` from every slot. Cost: O(1)."""

@@ -94,8 +94,9 @@ class PromptTrie:
 
         Makes what is missing; ``cached_pages`` is asked when the cache may hold some of it.
         """
+        width = self.page_bytes
         while node.depth < pages:
-            child = self.child(node, data)
+            child = node.children.get(data[node.depth * width : (node.depth + 1) * width])
             if child is None:
                 cached = cached_pages() if node.residency is CACHED else 0
                 if cached > node.depth:
@@ -123,9 +124,9 @@ class PromptTrie:
 
     def tidy(self, node: Node, namespace: Namespace) -> None:
         """Remove what is dead, and join what needs no cut any more, from ``node`` to the root."""
-        while node.parent is not None:
-            parent = node.parent
-            self.tidy_one(node)
+        while (parent := node.parent) is not None:
+            if not node.own and len(node.children) < 2:
+                self.tidy_one(node)
             node = parent
         if not node.children and not node.own:
             del self.roots[namespace]
