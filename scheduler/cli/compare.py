@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 
 from radixcache.errors import ConfigError
+from scheduler.cli.options import DEFAULT_POLICIES
 from scheduler.cli.output import check_writable, emit_runs, say
 from scheduler.cli.progress import progress_bar
-from scheduler.cli.runs import cost_model_of, run_all, settings_of
+from scheduler.cli.runs import cost_model_of, presets_of, run_all, run_names, settings_of
 from scheduler.cli.workload import Requests, load_requests
 from scheduler.policies import SCHEDULE_POLICIES, make_schedule_policy
 
@@ -43,14 +44,20 @@ def introduction(loaded: Requests) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    policies = policies_of(arguments.policies)
+    policies = None if arguments.policies is None else policies_of(arguments.policies)
+    presets = presets_of(arguments.preset)
+    if policies is None and len(presets) == 1:
+        policies = policies_of(DEFAULT_POLICIES)
+    runs = run_names(arguments, policies)
     check_writable(arguments.output)
     cost = cost_model_of(arguments)
     loaded = load_requests(arguments, cost)
     settings = settings_of(arguments, loaded, cost)
     say(introduction(loaded))
-    total = len(loaded) * len(policies)
+    if len(presets) > 1:
+        say(f"note: preset {preset.name}: {preset.title}" for preset in presets)
+    total = len(loaded) * len(runs)
     with progress_bar("requests", total, quiet=arguments.quiet) as bar:
-        summaries = run_all(arguments, policies, loaded, settings, bar, arguments.jobs)
+        summaries = run_all(arguments, runs, loaded, settings, bar, arguments.jobs)
     emit_runs(arguments, summaries)
     return 0

@@ -105,9 +105,8 @@ def _add_memory(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--output-reserve-ratio",
         type=_share,
-        default=1.0,
         metavar="X",
-        help="share of max_new_tokens reserved at admission (default: 1)",
+        help="share of max_new_tokens reserved at admission (default: the preset's, 1 for ours)",
     )
     group.add_argument(
         "--oracle-lengths",
@@ -148,13 +147,13 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--publish",
         choices=("complete", "schedule"),
-        default="complete",
-        help="when computed pages can be shared (default: complete)",
+        help="when computed pages can be shared (default: the preset's, complete for ours)",
     )
     group.add_argument(
         "--hold",
         choices=("stop", "skip", "share", "off"),
-        help="what becomes of a request whose next page is being computed (default: the policy's)",
+        help="what becomes of a request whose next page is being computed "
+        "(default: the preset's, else the policy's)",
     )
     group.add_argument(
         "--prefill-rate",
@@ -232,27 +231,34 @@ def _add_generate(commands: argparse._SubParsersAction[_Parser]) -> None:
     )
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command; ``command`` of its result names the module."""
-    parser = _Parser(
-        prog="radixcache",
-        description="Replay LLM traffic against prefix caches and scheduling orders.",
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+def _add_compare_and_replay(
+    commands: argparse._SubParsersAction[_Parser],
+) -> tuple[_Parser, _Parser]:
     compare = commands.add_parser(
         "compare", help="several orders on one trace, with the optimum beside them"
     )
     compare.add_argument(
         "--policies",
-        default=DEFAULT_POLICIES,
         metavar="A,B,...",
-        help=f"orders to compare (default: {DEFAULT_POLICIES})",
+        help=f"orders to compare (default: {DEFAULT_POLICIES}; with several presets each its own)",
+    )
+    compare.add_argument(
+        "--preset",
+        default="ours",
+        metavar="A,B,...",
+        help="engines whose habits are simulated: ours, vllm, sglang (default: ours)",
     )
     compare.add_argument(
         "--jobs", type=_whole(1), metavar="N", help="processes (default: one a core)"
     )
     replay = commands.add_parser("replay", help="one order, every number; or a plain lookup")
     replay.add_argument("--policy", default="lpm", metavar="NAME", help="the order (default: lpm)")
+    replay.add_argument(
+        "--preset",
+        default="ours",
+        metavar="NAME",
+        help="the engine whose habits are simulated: ours, vllm, sglang (default: ours)",
+    )
     replay.add_argument(
         "--lookup",
         action="store_true",
@@ -263,6 +269,17 @@ def make_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="with --lookup: one token of each prompt has to be computed",
     )
+    return compare, replay
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command; ``command`` of its result names the module."""
+    parser = _Parser(
+        prog="radixcache",
+        description="Replay LLM traffic against prefix caches and scheduling orders.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    compare, replay = _add_compare_and_replay(commands)
     inspect = commands.add_parser(
         "inspect", help="what is in a trace, and what a cache could reach"
     )

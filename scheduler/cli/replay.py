@@ -15,7 +15,7 @@ from radixcache.errors import ConfigError
 from scheduler.cli.compare import introduction, policies_of
 from scheduler.cli.output import check_writable, emit, emit_runs, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.runs import cost_model_of, run_all, settings_of
+from scheduler.cli.runs import cost_model_of, presets_of, run_all, settings_of
 from scheduler.cli.workload import load_requests, opened, page_size_of
 from scheduler.lookup import LookupResult, lookup_replay
 from scheduler.report.metrics import METRICS
@@ -34,6 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.last_token:
         raise ConfigError("--last-token goes with --lookup: a scheduled replay always obeys it")
     (policy,) = policies_of(arguments.policy)[:1]
+    if len(presets_of(arguments.preset)) > 1:
+        raise ConfigError(f"replay runs one preset, not {arguments.preset!r}: name one")
     cost = cost_model_of(arguments)
     loaded = load_requests(arguments, cost)
     settings = settings_of(arguments, loaded, cost)
