@@ -146,20 +146,19 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--publish",
         choices=("complete", "schedule"),
-        default="complete",
-        help="when computed pages can be shared (default: complete)",
+        help="when computed pages can be shared (default: the preset's, complete for ours)",
     )
     group.add_argument(
         "--hold",
         choices=("stop", "skip", "share", "off"),
-        help="what becomes of a request whose next page is being computed (default: the policy's)",
+        help="what becomes of a request whose next page is being computed "
+        "(default: the preset's, else the policy's)",
     )
     group.add_argument(
         "--output-reserve-ratio",
         type=_share,
-        default=1.0,
         metavar="X",
-        help="share of max_new_tokens reserved at admission (default: 1)",
+        help="share of max_new_tokens reserved at admission (default: the preset's, 1 for ours)",
     )
     group.add_argument(
         "--oracle-lengths",
@@ -195,6 +194,12 @@ def _add_arrivals(parser: argparse.ArgumentParser) -> None:
         "--poisson", action="store_true", help="Poisson arrivals at --rate instead of recorded ones"
     )
     group.add_argument(
+        "--closed-loop",
+        action="store_true",
+        help="sessions: a turn arrives a think time after the answer before it; the load axis "
+        "scales when sessions start",
+    )
+    group.add_argument(
         "--keep-ticks",
         action="store_true",
         help="keep rounded timestamps instead of spreading them",
@@ -226,9 +231,15 @@ def _add_compare(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--policies",
-        default=DEFAULT_POLICIES,
         metavar="A,B,...",
-        help=f"orders to compare, or all (default: {DEFAULT_POLICIES})",
+        help=f"orders to compare, or all (default: {DEFAULT_POLICIES}; with several presets each "
+        "its own)",
+    )
+    parser.add_argument(
+        "--preset",
+        default="ours",
+        metavar="A,B,...",
+        help="engines whose habits are simulated: ours, vllm, sglang (default: ours)",
     )
     parser.add_argument(
         "--jobs", type=_whole(1), metavar="N", help="processes (default: one a core)"
@@ -241,6 +252,12 @@ def _add_compare(commands: _Commands) -> None:
 def _add_replay(commands: _Commands) -> None:
     parser = commands.add_parser("replay", help="one order, every number; or a plain lookup")
     parser.add_argument("--policy", default="lpm", metavar="NAME", help="the order (default: lpm)")
+    parser.add_argument(
+        "--preset",
+        default="ours",
+        metavar="NAME",
+        help="the engine whose habits are simulated: ours, vllm, sglang (default: ours)",
+    )
     parser.add_argument(
         "--lookup",
         action="store_true",

@@ -16,7 +16,7 @@ from scheduler.cli.compare import introduction
 from scheduler.cli.options import option_of
 from scheduler.cli.output import check_writable, emit, emit_runs, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.runs import cost_model_of, run_all, settings_of
+from scheduler.cli.runs import cost_model_of, presets_of, run_all, settings_of
 from scheduler.cli.workload import load_requests, notes_on, opened, page_size_of
 from scheduler.lookup import LookupResult, lookup_replay
 from scheduler.policies import make_schedule_policy
@@ -51,11 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.last_token:
         raise ConfigError("--last-token goes with --lookup: a scheduled replay always obeys it")
     policy = make_schedule_policy(arguments.policy).name
+    if len(presets_of(arguments.preset)) > 1:
+        raise ConfigError(f"replay runs one preset, not {arguments.preset!r}: name one")
     cost = cost_model_of(arguments)
     loaded = load_requests(arguments, cost)
     settings = settings_of(arguments, loaded, cost)
     say(introduction(loaded))
-    with progress_bar("requests", len(loaded.requests), quiet=arguments.quiet) as bar:
+    with progress_bar("requests", len(loaded), quiet=arguments.quiet) as bar:
         (summary,) = run_all(arguments, [policy], loaded, settings, bar, 1)
     if arguments.json or arguments.csv:
         emit_runs(arguments, [summary])

@@ -8,20 +8,24 @@ import os
 import signal
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from dataclasses import replace
 from typing import Any
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
 from scheduler.cli.progress import Bar
 from scheduler.cli.workload import Requests, load_requests
-from scheduler.config import SchedulerConfig
+from scheduler.config import AdaptiveRatio, SchedulerConfig
 from scheduler.policies import make_schedule_policy
 from scheduler.report.recorder import Recorder
 from scheduler.report.summary import Summary, summarize
+from scheduler.sim.closed_loop import ClosedLoop
 from scheduler.sim.cost_model import CostModel
+from scheduler.sim.presets import EnginePreset, preset_named
 from scheduler.sim.run import RunSettings, check_fits, run_policy
+from scheduler.sim.source import RequestSource
 
-__all__ = ["cost_model_of", "run_all", "settings_of"]
+__all__ = ["cost_model_of", "presets_of", "run_all", "run_names", "settings_of"]
 
 _POLL_S = 0.2
 _DEFAULT_CAPACITY_TOKENS = 1_048_576
@@ -56,22 +60,63 @@ def settings_of(arguments: argparse.Namespace, loaded: Requests, cost: CostModel
         kind=loaded.kind,
         eviction=arguments.eviction,
         cost=cost,
-        scheduler=SchedulerConfig(
-            page_size=loaded.page_size,
-            chunk_tokens=arguments.chunk_tokens,
-            max_running=arguments.max_running,
-            max_in_flight=arguments.max_in_flight,
-            publish=arguments.publish,
-            hold=arguments.hold,
-            output_reserve_ratio=arguments.output_reserve_ratio,
-        ),
+        scheduler=_engine(arguments, loaded, preset_named("ours")),
     )
-    check_fits(loaded.requests, settings)
-    return settings
+    engines = [_engine(arguments, loaded, preset) for preset in presets_of(arguments.preset)]
+    check_fits(loaded.each(), [replace(settings, scheduler=engine) for engine in engines])
+    return replace(settings, scheduler=engines[0])
+
+
+def _engine(
+    arguments: argparse.Namespace, loaded: Requests, preset: EnginePreset
+) -> SchedulerConfig:
+    """Return the preset's configuration, with what the command line says instead."""
+    return preset.config(
+        loaded.page_size,
+        chunk_tokens=arguments.chunk_tokens,
+        max_running=arguments.max_running,
+        max_in_flight=arguments.max_in_flight,
+        publish=arguments.publish,
+        hold=arguments.hold,
+        output_reserve_ratio=arguments.output_reserve_ratio,
+    )
+
+
+def presets_of(text: str) -> list[EnginePreset]:
+    """Return the presets of a comma-separated list, each named once. Raises: ConfigError."""
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"preset {name!r} is named twice: name it once")
+    return [preset_named(name) for name in names]
+
+
+def run_names(arguments: argparse.Namespace, policies: Sequence[str] | None) -> list[str]:
+    """Return the runs: the orders under one preset, or ``preset:order`` for several.
+
+    Without orders, each of several presets takes its own.
+    """
+    presets = presets_of(arguments.preset)
+    if len(presets) == 1:
+        assert policies is not None
+        return list(policies)
+    return [f"{preset.name}:{name}" for preset in presets for name in policies or [preset.order]]
+
+
+def _split(arguments: argparse.Namespace, run: str) -> tuple[EnginePreset, str]:
+    """Return the preset and the order of a run's name."""
+    preset, colon, policy = run.partition(":")
+    if colon:
+        return preset_named(preset), policy
+    return presets_of(arguments.preset)[0], run
 
 
 def _assumptions(
-    arguments: argparse.Namespace, loaded: Requests, settings: RunSettings, policy: str
+    arguments: argparse.Namespace,
+    loaded: Requests,
+    settings: RunSettings,
+    preset: EnginePreset,
+    policy: str,
 ) -> dict[str, str | int | float | bool | None]:
     config = settings.scheduler
     order = make_schedule_policy(policy)
@@ -88,31 +133,51 @@ def _assumptions(
         "hold": config.hold or order.default_hold,
         "lookahead": lookahead,
         "eviction": settings.eviction,
-        "output_reserve": f"{config.output_reserve_ratio:g} of {known}",
+        "output_reserve": _reserve(config, known),
+        "preset": preset.name if "," in arguments.preset else f"{preset.name} ({preset.title})",
         "engine": settings.cost.describe(),
     }
+
+
+def _reserve(config: SchedulerConfig, known: str) -> str:
+    ratio = config.output_reserve_ratio
+    if isinstance(ratio, AdaptiveRatio):
+        return (
+            f"new_token_ratio from {ratio.initial:g} to {ratio.least:g} of {known}, "
+            f"clipped at {ratio.clip_tokens}"
+        )
+    return f"{ratio:g} of {known}"
 
 
 def _run_one(
     arguments: argparse.Namespace,
     loaded: Requests,
     settings: RunSettings,
-    policy: str,
+    run: str,
     bar: Bar,
 ) -> Summary:
+    preset, policy = _split(arguments, run)
+    settings = replace(settings, scheduler=_engine(arguments, loaded, preset))
     recorder = Recorder()
-    run_policy(loaded.requests, policy, settings, recorder, on_progress=bar)
+    source = loaded.source()
+    run_policy(source, policy, settings, recorder, on_progress=bar)
     return summarize(
         recorder,
-        label=policy,
+        label=run,
         page_size=loaded.page_size,
         optimal_hit_rate=loaded.bounds.optimal.hit_rate,
         optimal_exact=loaded.bounds.optimal.exact,
         ceiling_hit_rate=loaded.bounds.ceiling_hit_rate,
         calibrated=settings.cost.calibrated,
         seed=arguments.seed,
-        assumptions=_assumptions(arguments, loaded, settings, policy),
+        assumptions=_assumptions(arguments, loaded, settings, preset, policy) | _left_out(source),
     )
+
+
+def _left_out(source: RequestSource) -> dict[str, str | int | float | bool | None]:
+    """Say how many turns of a closed loop were never sent, if any."""
+    dropped = source.dropped_requests if isinstance(source, ClosedLoop) else 0
+    return {"turns_never_sent": dropped} if dropped else {}
 
 
 # What a worker process was started with: the command line and the shared progress counters.
@@ -153,7 +218,7 @@ def run_all(
     """
     workers = min(jobs or os.cpu_count() or 1, len(policies))
     if workers == 1:
-        total = len(loaded.requests)
+        total = len(loaded)
 
         def bar_from(first: int) -> Bar:
             return lambda ended: bar(first * total + ended)

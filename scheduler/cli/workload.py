@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
 
-from radixcache import KeyKind
 from radixcache.errors import ConfigError
-from scheduler.optimal import OptimalBound, OptimalMeter, computed_key
+from scheduler.cli.closed_loop import closed_loop
+from scheduler.cli.loaded import DEFAULT_LOAD, Bounds, Requests, adapt_by, bounds_of
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_time_scale, poisson, rate_time_scale, scaled
 from scheduler.sim.cost_model import CostModel
-from scheduler.sim.run import with_oracle_lengths
 from scheduler.trace import (
     ReadOptions,
     Trace,
@@ -36,30 +33,6 @@ __all__ = [
 ]
 
 DEFAULT_PAGE_SIZE = 64
-DEFAULT_LOAD = 0.9
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What no policy can beat on these requests."""
-
-    optimal: OptimalBound
-    ceiling_hit_rate: float | None
-    """Hit rate of an unbounded cache in arrival order, with the last-token rule."""
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """The requests of a run in order of arrival, with scaled times."""
-
-    name: str
-    kind: KeyKind
-    page_size: int
-    requests: list[Request]
-    bounds: Bounds
-    assumptions: Mapping[str, str | float | int | bool | None] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    """What became of the rows of the file, and what it did not say."""
 
 
 def opened(arguments: argparse.Namespace, *, partial_block: bool = False) -> Trace | Workload:
@@ -98,28 +71,13 @@ def page_size_of(trace: Trace | Workload, asked: int | None) -> int:
     return trace.page_size or asked or DEFAULT_PAGE_SIZE
 
 
-def bounds_of(requests: Iterable[Request], page_size: int) -> Bounds:
-    """Return the optimum and the ceiling, recorded outputs cached as each request says."""
-    meter = OptimalMeter(page_size)
-    hits = 0
-    for request in requests:
-        hits += meter.add(
-            request.key,
-            request.prompt_tokens,
-            computed_key(request),
-            max_match_tokens=request.max_match_tokens,
-        )
-    total = meter.prompt_tokens
-    return Bounds(meter.bound(), hits / total if total else None)
-
-
 def load_requests(arguments: argparse.Namespace, cost: CostModel) -> Requests:
     """Read or make the requests of a run, scale their times and find their bounds."""
     source = opened(arguments)
     page_size = page_size_of(source, arguments.page_size)
-    requests = list(islice(source, arguments.requests))
-    if arguments.oracle_lengths:
-        requests = with_oracle_lengths(requests)
+    if arguments.closed_loop:
+        return closed_loop(arguments, source, title_of(source), page_size, cost)
+    requests = list(map(adapt_by(arguments), islice(source, arguments.requests)))
     bounds = bounds_of(requests, page_size)
     requests, assumed = _timed(arguments, requests, bounds, cost)
     return Requests(
