@@ -12,12 +12,13 @@ from textwrap import fill
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
+from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
 from scheduler.cli.options import option_of
 from scheduler.cli.output import check_writable, emit, emit_runs, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.runs import cost_model_of, presets_of, run_all, settings_of
-from scheduler.cli.workload import load_requests, notes_on, opened, page_size_of
+from scheduler.cli.runs import presets_of
+from scheduler.cli.workload import notes_on, opened, page_size_of
 from scheduler.lookup import LookupResult, lookup_replay
 from scheduler.policies import make_schedule_policy
 from scheduler.report.metrics import METRICS
@@ -53,12 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
     policy = make_schedule_policy(arguments.policy).name
     if len(presets_of(arguments.preset)) > 1:
         raise ConfigError(f"replay runs one preset, not {arguments.preset!r}: name one")
-    cost = cost_model_of(arguments)
-    loaded = load_requests(arguments, cost)
-    settings = settings_of(arguments, loaded, cost)
+    cell = cell_of(arguments, policy)
+    runner = CellRunner(arguments)
+    runner.check([cell])
+    loaded = runner.requests(cell)
     say(introduction(loaded))
     with progress_bar("requests", len(loaded), quiet=arguments.quiet) as bar:
-        (summary,) = run_all(arguments, [policy], loaded, settings, bar, 1)
+        summary = runner.run(cell, bar)
     if arguments.json or arguments.csv:
         emit_runs(arguments, [summary])
     else:
