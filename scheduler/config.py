@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from radixcache.errors import ConfigError
 
-__all__ = ["HoldMode", "PublishMode", "SchedulerConfig"]
+__all__ = [
+    "AdaptiveRatio",
+    "HoldMode",
+    "PublishMode",
+    "RetractOrder",
+    "SchedulerConfig",
+    "StepMode",
+]
 
 HoldMode = Literal["stop", "skip", "share", "off"]
 PublishMode = Literal["complete", "schedule"]
+StepMode = Literal["mixed", "prefill-first"]
+RetractOrder = Literal["least-lost", "last-admitted", "fewest-output"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdaptiveRatio:
+    """An estimate of the share of its output a running request will still need.
+
+    It falls in each decode step and jumps to what was seen when memory ran out. A request is
+    admitted if its own output, clipped, fits whole beside the estimates of the running ones;
+    nothing of it is reserved.
+
+    Ref: SGLang 0.5.23 ``new_token_ratio_tracker.py``, ``schedule_policy.py`` (PrefillAdder).
+    Raises: ConfigError for a value out of its range.
+    """
+
+    initial: float = 0.7
+    least: float = 0.098
+    """Where the fall ends: 0.14 of 0.7."""
+    decay_steps: int = 600
+    """Decode steps from ``initial`` to ``least``."""
+    clip_tokens: int = 4096
+    """Outputs count as at most so long."""
+    retract_steps: int = 20
+    """Steps that the estimate after a retraction looks ahead."""
+
+    def __post_init__(self) -> None:
+        for name in ("initial", "least"):
+            _check_share(name, getattr(self, name))
+        if self.least > self.initial:
+            raise ConfigError(f"least is {self.least}: give at most initial, {self.initial}")
+        for name in ("decay_steps", "clip_tokens"):
+            _check_int(name, getattr(self, name), 1)
+        _check_int("retract_steps", self.retract_steps, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +75,16 @@ class SchedulerConfig:
     """k: tokens one request may gain in a step; above 1 for speculative decoding."""
     publish: PublishMode = "complete"
     """When computed pages enter the cache: after their step, or as it is scheduled."""
-    output_reserve_ratio: float = 1.0
+    output_reserve_ratio: float | AdaptiveRatio = 1.0
     """Share of ``max_new_tokens`` reserved at admission; below 1 requests may be retracted."""
+    steps: StepMode = "mixed"
+    """Decodes and prefill in one step, or decodes only when there is nothing to prefill."""
+    decodes_in_budget: bool = False
+    """Whether the tokens of decodes come out of ``chunk_tokens``."""
+    retract: RetractOrder = "least-lost"
+    """Which running request gives its pages back first, when memory runs out."""
+    publish_retracted: bool = True
+    """Whether the output computed so far stays in the cache at a retraction."""
     lookahead: int | None = None
     """Candidates that do not fit and may be skipped; None: what the policy says; 0: it blocks."""
     hold: HoldMode | None = None
@@ -48,28 +96,44 @@ class SchedulerConfig:
 
     def __post_init__(self) -> None:
         for name in ("page_size", "chunk_tokens", "max_running", "max_in_flight"):
-            self._check_int(name, 1)
-        self._check_int("max_tokens_per_step", 1)
-        self._check_int("window_requests", 1)
+            _check_int(name, getattr(self, name), 1)
+        for name in ("max_tokens_per_step", "window_requests"):
+            _check_int(name, getattr(self, name), 1)
         for name in ("lookahead", "max_waiting"):
             if getattr(self, name) is not None:
-                self._check_int(name, 0)
-        ratio = self.output_reserve_ratio
-        if isinstance(ratio, bool) or not isinstance(ratio, int | float):
-            raise ConfigError(f"output_reserve_ratio is {ratio!r}: give a number from 0 to 1")
-        if not (math.isfinite(ratio) and 0 <= ratio <= 1):
-            raise ConfigError(f"output_reserve_ratio is {ratio!r}: give a number from 0 to 1")
-        if self.publish not in get_args(PublishMode):
-            raise ConfigError(f"publish is {self.publish!r}: use 'complete' or 'schedule'")
-        if self.hold is not None and self.hold not in get_args(HoldMode):
-            raise ConfigError(f"hold is {self.hold!r}: use 'stop', 'skip', 'share', 'off' or None")
+                _check_int(name, getattr(self, name), 0)
+        if not isinstance(self.output_reserve_ratio, AdaptiveRatio):
+            _check_share("output_reserve_ratio", self.output_reserve_ratio)
+        for name, known in (
+            ("publish", get_args(PublishMode)),
+            ("hold", (*get_args(HoldMode), None)),
+            ("steps", get_args(StepMode)),
+            ("retract", get_args(RetractOrder)),
+            ("decodes_in_budget", (True, False)),
+            ("publish_retracted", (True, False)),
+        ):
+            value = getattr(self, name)
+            if value not in known:
+                raise ConfigError(f"{name} is {value!r}: use {', '.join(map(repr, known))}")
         if self.hold == "share" and self.publish != "schedule":
             raise ConfigError(
                 "hold 'share' needs pages that are published as they are scheduled: "
                 "set publish='schedule', or use hold 'stop' or 'skip'"
             )
+        most = self.max_running * self.max_tokens_per_step
+        if self.decodes_in_budget and self.chunk_tokens < most:
+            raise ConfigError(
+                f"chunk_tokens is {self.chunk_tokens}: with decodes_in_budget give at least "
+                f"max_running * max_tokens_per_step = {most}"
+            )
 
-    def _check_int(self, name: str, least: int) -> None:
-        value = getattr(self, name)
-        if type(value) is not int or value < least:
-            raise ConfigError(f"{name} is {value!r}: give an int of at least {least}")
+
+def _check_int(name: str, value: object, least: int) -> None:
+    if type(value) is not int or value < least:
+        raise ConfigError(f"{name} is {value!r}: give an int of at least {least}")
+
+
+def _check_share(name: str, value: object) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and 0 <= cast(float, value) <= 1):
+        raise ConfigError(f"{name} is {value!r}: give a number from 0 to 1")

@@ -9,7 +9,7 @@ import numpy as np
 from scheduler.batch import IntVector
 from scheduler.running import DecodeView, Run, Running
 
-__all__ = ["DecodePlan", "plan_decodes"]
+__all__ = ["NO_DECODES", "DecodePlan", "plan_decodes"]
 
 
 class DecodePlan(NamedTuple):
@@ -25,6 +25,11 @@ class DecodePlan(NamedTuple):
     wanted: IntVector
     """Pages it lacks."""
 
+    @property
+    def tokens(self) -> int:
+        """Number of tokens run."""
+        return int(self.lengths.sum() - self.positions.sum())
+
     def only(self, keep: list[int], grown: list[int]) -> DecodePlan:
         """Return the plan of the requests at ``keep``, of which ``grown`` got their pages."""
         index = np.searchsorted(self.places, grown)
@@ -36,6 +41,18 @@ class DecodePlan(NamedTuple):
             self.have[index],
             self.wanted[index],
         )
+
+
+_NOTHING = np.zeros(0, np.int32)
+NO_DECODES = DecodePlan(
+    DecodeView((), (), (), (), np.zeros(0, np.intp)),
+    _NOTHING,
+    _NOTHING,
+    _NOTHING,
+    _NOTHING,
+    _NOTHING,
+)
+"""The plan of a step without decodes; nothing in it can change."""
 
 
 def plan_decodes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from radixcache import KeyKind
 from radixcache.errors import InvalidInputError, RequestTooLargeError
-from scheduler.admission import Supply, pages_of_request, refusal_of
+from scheduler.admission import Supply, refusal_of
 from scheduler.request import Request, RequestState
 
 __all__ = ["check_fits", "check_request"]
@@ -43,15 +43,14 @@ def check_request(request: Request) -> None:
         )
 
 
-def check_fits(state: RequestState, reserve_ratio: float, capacity_pages: int) -> None:
+def check_fits(state: RequestState, total_pages: int, capacity_pages: int) -> None:
     """Apply the admission predicate to an empty pool.
 
     Raises:
         RequestTooLargeError: not even then it could be admitted.
 
     """
-    total = pages_of_request(state, reserve_ratio)
-    refusal = refusal_of(state.rid, total, 0, 0, Supply(capacity_pages, 0, 0))
+    refusal = refusal_of(state.rid, total_pages, 0, 0, Supply(capacity_pages, 0, 0))
     if refusal is not None:
         raise RequestTooLargeError(
             f"{state.rid!r} needs {refusal.needed_pages} pages for {state.prompt_tokens} prompt "

@@ -12,6 +12,7 @@ from scheduler.overtake_guard import OvertakeGuard
 from scheduler.page_ledger import PageLedger
 from scheduler.publishing import Publisher
 from scheduler.request import RequestState, RequestStatus
+from scheduler.reserve import make_reserve
 from scheduler.retraction import lost_tokens
 from scheduler.running import Run, Running
 from scheduler.scheduler_report import Tally
@@ -36,6 +37,7 @@ class Lifecycle:
         "now",
         "publisher",
         "queue",
+        "reserve",
         "running",
         "tally",
         "tokenless",
@@ -57,6 +59,7 @@ class Lifecycle:
         self.guard = guard
         self.holding = holding
         """Whether followers of a prefix that is being computed are told apart at all."""
+        self.reserve = make_reserve(config)
         self.running = Running(config.max_running)
         self.publisher = Publisher(ledger, self.running, config.page_size)
         self.tally = Tally(config.window_requests)
@@ -118,12 +121,14 @@ class Lifecycle:
     def retract(self, run: Run) -> list[Event]:
         """Send a running request back to the queue, its computed pages left in the cache.
 
+        With ``publish_retracted=False`` only what was published before stays there.
         One that could not come back even alone ends with "capacity" instead.
         """
         state = run.state
         computed = self.running.computed(run)
         self._leave(run)
-        self.publisher.publish_output(run)
+        if self.config.publish_retracted:
+            self.publisher.publish_output(run)
         lost = lost_tokens(run, self.running, self.config.page_size)
         self.publisher.give_up(run)
         state.retractions += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.admission import AdmissionRefusal, Pick, pages_of_request, refusal_of
+from scheduler.admission import AdmissionRefusal, Pick, refusal_of
 from scheduler.config import HoldMode
 from scheduler.lifecycle import Lifecycle
 from scheduler.request import RequestState
@@ -25,7 +25,7 @@ class Picker:
         "_ledger",
         "_lookahead",
         "_queue",
-        "_reserve_ratio",
+        "_reserve",
         "_running",
         "refusal",
     )
@@ -35,7 +35,7 @@ class Picker:
         self._guard = life.guard
         self._ledger = life.ledger
         self._running = life.running
-        self._reserve_ratio = life.config.output_reserve_ratio
+        self._reserve = life.reserve
         self._hold = hold
         self._lookahead = lookahead
         self.refusal: AdmissionRefusal | None = None
@@ -64,13 +64,18 @@ class Picker:
 
     def _fitting(self, state: RequestState, *, forced: bool = False) -> Pick | None:
         """Return the pick of a request if it can have its pages now."""
-        ledger = self._ledger
+        ledger, reserve = self._ledger, self._reserve
         seen = ledger.cache.peek(state.key, state.cap_tokens)
-        total = min(pages_of_request(state, self._reserve_ratio), ledger.pool.capacity_pages)
+        capacity = ledger.pool.capacity_pages
+        needed = min(reserve.needed_pages(state), capacity)
         hit = seen.prefix_tokens // state.page_size
-        refusal = refusal_of(state.rid, total, hit, seen.unpinned_pages, ledger.supply)
+        supply = ledger.supply
+        spoken_for = supply.reserved_pages + reserve.expected_pages()
+        supply = supply._replace(reserved_pages=spoken_for)
+        refusal = refusal_of(state.rid, needed, hit, seen.unpinned_pages, supply)
         if refusal is None:
-            return Pick(state, seen.prefix_tokens, total, forced)
+            promised = min(reserve.promised_pages(state), capacity)
+            return Pick(state, seen.prefix_tokens, promised, forced)
         if self.refusal is None:
             self.refusal = refusal
         return None

@@ -11,7 +11,7 @@ from scheduler.decode import DecodePlan, plan_decodes
 from scheduler.lifecycle import Lifecycle
 from scheduler.picking import Picker
 from scheduler.request import RequestStatus
-from scheduler.retraction import choose_victim
+from scheduler.retraction import choose_victim, victim_key
 from scheduler.running import Run
 from scheduler.step import Flight, Step
 
@@ -21,11 +21,12 @@ __all__ = ["Planner"]
 class Planner:
     """Plans steps: running requests first, then unfinished prompts, then the queue.
 
+    With steps "prefill-first", decodes run only when there is no prompt to compute.
     A request is in a step only with all its pages allocated. What cannot have them now
     waits for pages of batches in flight, or makes room by retraction.
     """
 
-    __slots__ = ("_life", "_max_running", "_next_batch", "_page_size", "_picker")
+    __slots__ = ("_life", "_max_running", "_next_batch", "_page_size", "_picker", "_victim_key")
 
     def __init__(self, life: Lifecycle, picker: Picker) -> None:
         self._life = life
@@ -33,6 +34,7 @@ class Planner:
         self._page_size = life.config.page_size
         self._max_running = life.config.max_running
         self._next_batch = 0
+        self._victim_key = victim_key(life.config.retract, life.running, self._page_size)
 
     def plan(self) -> Flight:
         """Return the next step. Its batch is empty when there is nothing to run."""
@@ -40,12 +42,18 @@ class Planner:
         ledger = life.ledger
         remaps = life.publisher.take_remaps()
         step = Step(self._next_batch, life.config.chunk_tokens, ledger.evicted_pages, remaps)
-        self._plan_decodes(step)
-        for run in list(life.running.prefilling.values()):
-            self._add_chunk(run, step)
-        # Who was retracted makes room for those that run; it does not come back at once.
-        if not (step.retracted and (step.chunks or step.decodes.view.runs)):
-            self._admit(step)
+        life.reserve.begin_pass(life.running)
+        if life.config.steps == "mixed":
+            self._plan_decodes(step)
+            if life.config.decodes_in_budget:
+                step.budget_tokens -= step.decodes.tokens
+            self._plan_prefill(step)
+        else:
+            self._plan_prefill(step)
+            if not step.chunks:
+                self._plan_decodes(step)
+                if not step.decodes.view.runs:  # who left may have made room for a prompt
+                    self._plan_prefill(step)
         flight = step.seal(ledger.evicted_pages)
         if flight.batch.is_empty:
             life.publisher.put_back(remaps)
@@ -55,6 +63,13 @@ class Planner:
         life.running.pending_tokens[slots] += life.config.max_tokens_per_step
         life.running.last_batch_id[slots] = step.batch_id
         return flight
+
+    def _plan_prefill(self, step: Step) -> None:
+        for run in list(self._life.running.prefilling.values()):
+            self._add_chunk(run, step)
+        # Who was retracted makes room for those that run; it does not come back at once.
+        if not (step.retracted and (step.chunks or step.decodes.view.runs)):
+            self._admit(step)
 
     def _plan_decodes(self, step: Step) -> None:
         life = self._life
@@ -77,6 +92,7 @@ class Planner:
             else:
                 plan = self._grow_one_by_one(plan, promised.tolist(), step)
         step.decodes = plan
+        life.reserve.decoded(life.running, step.retracted)
 
     def _grow_all(self, plan: DecodePlan, pages: PageIds) -> DecodePlan:
         """Give every request that lacks pages its share."""
@@ -120,7 +136,7 @@ class Planner:
         while not life.ledger.can_take(promised, extra):
             if life.ledger.anything_deferred:
                 return False
-            victim = choose_victim(life.running, self._page_size)
+            victim = choose_victim(life.running, self._victim_key)
             if len(life.running) == 1:
                 self._end_for_capacity(run, step)
                 return False
@@ -158,6 +174,7 @@ class Planner:
         if stop == target:
             run.state.status = RequestStatus.DECODE
             life.running.start_decoding(run)
+            life.reserve.joined(run)
 
     def _admit(self, step: Step) -> None:
         """Admit waiting requests while budget, places and memory last."""

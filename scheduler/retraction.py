@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from scheduler.config import RetractOrder
 from scheduler.running import Run, Running
 
-__all__ = ["choose_victim", "lost_tokens"]
+__all__ = ["VictimKey", "choose_victim", "lost_tokens", "victim_key"]
+
+VictimKey = Callable[[Run], tuple[int, ...]]
+"""Sort key of victims, the first to go smallest."""
 
 
 def lost_tokens(run: Run, running: Running, page_size: int) -> int:
@@ -12,12 +18,24 @@ def lost_tokens(run: Run, running: Running, page_size: int) -> int:
     return max(running.computed(run) - run.shared_pages * page_size, 0)
 
 
-def choose_victim(running: Running, page_size: int) -> Run:
-    """Return the request that loses least; among equals the latest arrival.
+def victim_key(order: RetractOrder, running: Running, page_size: int) -> VictimKey:
+    """Return the sort key of an order; equals are told apart by the latest arrival.
 
-    Cost: O(running), at a shortage only.
+    ``least-lost``: the least work at stake. ``last-admitted``: vLLM v1 ``scheduler.py``
+    (``running[-1]``). ``fewest-output``, among equals the longest prompt: SGLang 0.5.23
+    ``schedule_batch.py`` (``_get_decode_retraction_order``).
     """
-    return min(
-        running.by_rid.values(),
-        key=lambda run: (lost_tokens(run, running, page_size), -run.state.arrival_seq),
-    )
+    if order == "last-admitted":
+        return lambda run: (-run.admission,)
+    if order == "fewest-output":
+        return lambda run: (
+            run.state.output_tokens,
+            -run.state.prompt_tokens,
+            -run.state.arrival_seq,
+        )
+    return lambda run: (lost_tokens(run, running, page_size), -run.state.arrival_seq)
+
+
+def choose_victim(running: Running, key: VictimKey) -> Run:
+    """Return the request that gives its pages back first. Cost: O(running), at a shortage only."""
+    return min(running.by_rid.values(), key=key)

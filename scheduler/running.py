@@ -24,6 +24,7 @@ class Run:
     """
 
     __slots__ = (
+        "admission",
         "alive",
         "computed_tokens",
         "handle",
@@ -38,9 +39,16 @@ class Run:
     )
 
     def __init__(
-        self, state: RequestState, handle: PrefixHandle, slot: int, total_pages: int
+        self,
+        state: RequestState,
+        handle: PrefixHandle,
+        slot: int,
+        total_pages: int,
+        admission: int,
     ) -> None:
         self.state = state
+        self.admission = admission
+        """Its number in the order of admissions."""
         self.handle = handle
         self.slot = slot
         self.reserved_pages = total_pages
@@ -114,6 +122,7 @@ class Running:
     """The admitted requests in order of admission, each with a slot in the arrays."""
 
     __slots__ = (
+        "_admissions",
         "_decoding",
         "_free_slots",
         "_view",
@@ -134,6 +143,7 @@ class Running:
         self.prefilling: dict[str, Run] = {}
         """Those with a part of the prompt not scheduled, in order of admission."""
         self._decoding: dict[str, Run] = {}
+        self._admissions = 0
         self._free_slots = list(range(max_running - 1, -1, -1))
         self._view: DecodeView | None = None
         # By slot; meaningful while the request decodes.
@@ -152,7 +162,8 @@ class Running:
 
     def add(self, state: RequestState, handle: PrefixHandle, total_pages: int) -> Run:
         """Give a request a slot. Cost: O(pages of the hit)."""
-        run = Run(state, handle, self._free_slots.pop(), total_pages)
+        run = Run(state, handle, self._free_slots.pop(), total_pages, self._admissions)
+        self._admissions += 1
         self.by_rid[state.rid] = run
         self.prefilling[state.rid] = run
         self.last_batch_id[run.slot] = -1

@@ -127,7 +127,7 @@ class Scheduler:
         )
         life.tally.total.submitted += 1
         try:
-            check_fits(state, config.output_reserve_ratio, life.ledger.pool.capacity_pages)
+            check_fits(state, life.reserve.promised_pages(state), life.ledger.pool.capacity_pages)
         except RequestTooLargeError:
             life.tally.total.rejected += 1
             raise

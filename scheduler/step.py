@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler.admission import AdmissionRefusal
 from scheduler.batch import Batch, IntVector, PageRemap, PrefillChunk
-from scheduler.decode import DecodePlan
+from scheduler.decode import NO_DECODES
 from scheduler.events import Event
 from scheduler.running import DecodeView, Run
 
@@ -65,7 +65,7 @@ class Step:
         self.events: list[Event] = []
         self.refusal: AdmissionRefusal | None = None
         self.retracted = 0
-        self.decodes: DecodePlan
+        self.decodes = NO_DECODES
 
     def add_chunk(self, run: Run, chunk: PrefillChunk, start_page: int) -> None:
         """Add a part of a prompt; its row is the one the batch will name."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 
 from radixcache.errors import ConfigError
+from scheduler.cli.cells import CellRunner, cell_of
+from scheduler.cli.options import DEFAULT_POLICIES
 from scheduler.cli.output import check_writable, emit_runs, say
 from scheduler.cli.progress import progress_bar
-from scheduler.cli.runs import cost_model_of, run_all, settings_of
-from scheduler.cli.workload import Requests, load_requests
+from scheduler.cli.runs import presets_of, run_names
+from scheduler.cli.workers import run_tasks
+from scheduler.cli.workload import Requests
 from scheduler.policies import SCHEDULE_POLICIES, make_schedule_policy
 
 __all__ = ["introduction", "policies_of", "run"]
@@ -20,6 +23,11 @@ def policies_of(text: str) -> list[str]:
     Raises: ConfigError.
     """
     names = list(SCHEDULE_POLICIES) if text == "all" else [n.strip() for n in text.split(",")]
+    if not all(names):
+        raise ConfigError(
+            f"policies is {text!r}: use one of {', '.join(sorted(SCHEDULE_POLICIES))} at each "
+            "place, or all"
+        )
     for name in names:
         make_schedule_policy(name)
         if names.count(name) > 1:
@@ -31,7 +39,7 @@ def introduction(loaded: Requests) -> list[str]:
     """Return what there is to say before the runs: what runs, and what no policy can beat."""
     optimal = loaded.bounds.optimal
     ceiling, best = loaded.bounds.ceiling_hit_rate, optimal.hit_rate
-    lines = [f"{loaded.name}: {len(loaded.requests)} requests, {optimal.prompt_tokens} tokens"]
+    lines = [f"{loaded.name}: {len(loaded)} requests, {optimal.prompt_tokens} tokens"]
     if best is not None and ceiling is not None:
         exact = "" if optimal.exact else " (counted by HyperLogLog, within 1.3 points)"
         lines.append(
@@ -43,14 +51,20 @@ def introduction(loaded: Requests) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    policies = policies_of(arguments.policies)
+    policies = None if arguments.policies is None else policies_of(arguments.policies)
+    presets = presets_of(arguments.preset)
+    if policies is None and len(presets) == 1:
+        policies = policies_of(DEFAULT_POLICIES)
+    cells = [cell_of(arguments, run) for run in run_names(arguments, policies)]
     check_writable(arguments.output)
-    cost = cost_model_of(arguments)
-    loaded = load_requests(arguments, cost)
-    settings = settings_of(arguments, loaded, cost)
+    runner = CellRunner(arguments)
+    runner.check(cells)
+    loaded = runner.requests(cells[0])
     say(introduction(loaded))
-    total = len(loaded.requests) * len(policies)
+    if len(presets) > 1:
+        say(f"note: preset {preset.name}: {preset.title}" for preset in presets)
+    total = len(loaded) * len(cells)
     with progress_bar("requests", total, quiet=arguments.quiet) as bar:
-        summaries = run_all(arguments, policies, loaded, settings, bar, arguments.jobs)
+        summaries = run_tasks(runner, arguments, CellRunner.run, cells, bar, jobs=arguments.jobs)
     emit_runs(arguments, summaries)
     return 0

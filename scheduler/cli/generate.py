@@ -15,12 +15,12 @@ __all__ = ["run"]
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     path = arguments.output
-    check_writable(path)
+    check_writable(path, replaced=True)
     if path.endswith((".json", ".json.gz")):
         return _write_sharegpt(arguments)
     workload = make_workload(arguments.kind, seed=arguments.seed, size=arguments.size)
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:
-        written = write_trace(counted(workload, bar), path)
+        written = write_trace(counted(workload, bar), path, notes=workload.assumptions)
     say([f"wrote {written} requests to {path}: {workload.title}"])
     say(f"note: {note}" for note in workload.assumptions)
     return 0

@@ -6,7 +6,6 @@ import argparse
 from dataclasses import replace
 from itertools import islice
 
-from radixcache.errors import ConfigError
 from scheduler.analysis.trace_statistics import format_statistics, trace_statistics
 from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.progress import counted, progress_bar
@@ -18,8 +17,6 @@ __all__ = ["run"]
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    if arguments.csv:
-        raise ConfigError("inspect has no CSV: use --json, or leave both out")
     check_writable(arguments.output)
     trace = opened(arguments)
     page_size = page_size_of(trace, arguments.page_size)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, TypeAlias
 
-__all__ = ["DEFAULT_POLICIES", "make_parser"]
+from radixcache.errors import ConfigError
+
+__all__ = ["DEFAULT_POLICIES", "option_of", "parse_arguments"]
 
 DEFAULT_POLICIES = "fcfs,spf,sglang-lpm,lpm"
 _WORKLOADS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
-
+_DEFAULT_WORKLOAD = "few-shot"
+_DEFAULT_MAX_NEW_TOKENS = 2048
+_ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens")
 
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
@@ -21,8 +24,7 @@ class _Parser(argparse.ArgumentParser):
     """One line for a wrong call, as for every other wrong input."""
 
     def error(self, message: str) -> NoReturn:
-        print(f"radixcache: {message} (see '{self.prog} --help')", file=sys.stderr)
-        raise SystemExit(2)
+        raise ConfigError(f"{message} (see '{self.prog} --help')")
 
 
 def _whole(least: int) -> Callable[[str], int]:
@@ -58,29 +60,25 @@ def _share(text: str) -> float:
     return value
 
 
-def _add_input(parser: argparse.ArgumentParser, *, optional: bool) -> None:
+def _add_input(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("trace")
-    if optional:
-        group.add_argument(
-            "trace",
-            nargs="?",
-            metavar="TRACE",
-            help="a trace file, .gz or not; without one the built-in workload runs",
-        )
-        group.add_argument(
-            "--workload",
-            choices=_WORKLOADS,
-            default="few-shot",
-            help="the built-in workload (default: few-shot)",
-        )
-        group.add_argument(
-            "--size",
-            type=_whole(1),
-            metavar="N",
-            help="requests, sessions or problems of the built-in workload (default: its own)",
-        )
-    else:
-        group.add_argument("trace", metavar="TRACE", help="a trace file, .gz or not")
+    group.add_argument(
+        "trace",
+        nargs="?",
+        metavar="TRACE",
+        help="a trace file, .gz or not; without one the built-in workload runs",
+    )
+    group.add_argument(
+        "--workload",
+        choices=_WORKLOADS,
+        help=f"the built-in workload (default: {_DEFAULT_WORKLOAD})",
+    )
+    group.add_argument(
+        "--size",
+        type=_whole(1),
+        metavar="N",
+        help="requests, sessions or problems of the built-in workload (default: its own)",
+    )
     group.add_argument(
         "--format", metavar="NAME", help="the format of TRACE (default: found by its content)"
     )
@@ -91,9 +89,8 @@ def _add_input(parser: argparse.ArgumentParser, *, optional: bool) -> None:
     group.add_argument(
         "--max-new-tokens",
         type=_whole(1),
-        default=2048,
         metavar="N",
-        help="asked for by rows that do not say (default: 2048)",
+        help=f"asked for by rows that do not say (default: {_DEFAULT_MAX_NEW_TOKENS})",
     )
 
 
@@ -149,20 +146,19 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--publish",
         choices=("complete", "schedule"),
-        default="complete",
-        help="when computed pages can be shared (default: complete)",
+        help="when computed pages can be shared (default: the preset's, complete for ours)",
     )
     group.add_argument(
         "--hold",
         choices=("stop", "skip", "share", "off"),
-        help="what becomes of a request whose next page is being computed (default: the policy's)",
+        help="what becomes of a request whose next page is being computed "
+        "(default: the preset's, else the policy's)",
     )
     group.add_argument(
         "--output-reserve-ratio",
         type=_share,
-        default=1.0,
         metavar="X",
-        help="share of max_new_tokens reserved at admission (default: 1)",
+        help="share of max_new_tokens reserved at admission (default: the preset's, 1 for ours)",
     )
     group.add_argument(
         "--oracle-lengths",
@@ -198,6 +194,12 @@ def _add_arrivals(parser: argparse.ArgumentParser) -> None:
         "--poisson", action="store_true", help="Poisson arrivals at --rate instead of recorded ones"
     )
     group.add_argument(
+        "--closed-loop",
+        action="store_true",
+        help="sessions: a turn arrives a think time after the answer before it; the load axis "
+        "scales when sessions start",
+    )
+    group.add_argument(
         "--keep-ticks",
         action="store_true",
         help="keep rounded timestamps instead of spreading them",
@@ -211,11 +213,12 @@ def _add_arrivals(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_output(parser: argparse.ArgumentParser) -> None:
+def _add_output(parser: argparse.ArgumentParser, *, csv: bool = True) -> None:
     group = parser.add_argument_group("output")
     form = group.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    form.add_argument("--csv", action="store_true", help="print CSV instead of the table")
+    if csv:
+        form.add_argument("--csv", action="store_true", help="print CSV instead of the table")
     group.add_argument(
         "--output", "-o", metavar="FILE", help="write there instead of to standard output"
     )
@@ -228,21 +231,33 @@ def _add_compare(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--policies",
-        default=DEFAULT_POLICIES,
         metavar="A,B,...",
-        help=f"orders to compare, or all (default: {DEFAULT_POLICIES})",
+        help=f"orders to compare, or all (default: {DEFAULT_POLICIES}; with several presets each "
+        "its own)",
+    )
+    parser.add_argument(
+        "--preset",
+        default="ours",
+        metavar="A,B,...",
+        help="engines whose habits are simulated: ours, vllm, sglang (default: ours)",
     )
     parser.add_argument(
         "--jobs", type=_whole(1), metavar="N", help="processes (default: one a core)"
     )
     for add in (_add_memory, _add_engine, _add_arrivals, _add_output):
         add(parser)
-    _add_input(parser, optional=True)
+    _add_input(parser)
 
 
 def _add_replay(commands: _Commands) -> None:
     parser = commands.add_parser("replay", help="one order, every number; or a plain lookup")
     parser.add_argument("--policy", default="lpm", metavar="NAME", help="the order (default: lpm)")
+    parser.add_argument(
+        "--preset",
+        default="ours",
+        metavar="NAME",
+        help="the engine whose habits are simulated: ours, vllm, sglang (default: ours)",
+    )
     parser.add_argument(
         "--lookup",
         action="store_true",
@@ -255,14 +270,14 @@ def _add_replay(commands: _Commands) -> None:
     )
     for add in (_add_memory, _add_engine, _add_arrivals, _add_output):
         add(parser)
-    _add_input(parser, optional=True)
+    _add_input(parser)
 
 
 def _add_inspect(commands: _Commands) -> None:
     parser = commands.add_parser("inspect", help="what is in a trace, and what a cache could reach")
     _add_page_size(parser)
-    _add_input(parser, optional=True)
-    _add_output(parser)
+    _add_input(parser)
+    _add_output(parser, csv=False)
     parser.add_argument("--seed", type=_whole(0), default=0, metavar="S", help="seed (default: 0)")
 
 
@@ -286,8 +301,8 @@ def _add_generate(commands: _Commands) -> None:
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command; ``command`` of its result names the module."""
+def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Return the parser of the whole command, and those of its commands by name."""
     parser = _Parser(
         prog="radixcache",
         description="Replay LLM traffic against prefix caches and scheduling orders.",
@@ -297,4 +312,44 @@ def make_parser() -> argparse.ArgumentParser:
         add(commands)
     for name, command in commands.choices.items():
         command.set_defaults(command=name)
-    return parser
+    return parser, commands.choices
+
+
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the command line, checked for options that do nothing together.
+
+    ``command`` of the result names the module that runs it, ``given`` holds the options that
+    differ from their defaults.
+
+    Raises: ConfigError for a wrong call.
+    """
+    parser, commands = _make_parser()
+    arguments = parser.parse_args(argv)
+    command = commands[arguments.command]
+    arguments.given = {
+        name: value
+        for name, value in vars(arguments).items()
+        if name != "command" and value != command.get_default(name)
+    }
+    if "workload" in arguments:
+        _complete_input(arguments)
+    return arguments
+
+
+def option_of(name: str) -> str:
+    """Return how an option is written."""
+    return "--" + name.replace("_", "-")
+
+
+def _complete_input(arguments: argparse.Namespace) -> None:
+    """Fill in what is read, and refuse what goes with a trace only, or with none."""
+    given, trace = arguments.given, arguments.trace
+    for name in _ONLY_WITH_A_TRACE:
+        if name in given and trace is None:
+            raise ConfigError(f"{option_of(name)} goes with a TRACE: leave it out")
+    for name in ("workload", "size"):
+        if name in given and trace is not None:
+            raise ConfigError(f"{option_of(name)} and TRACE {trace} exclude each other: give one")
+    if trace is None:
+        arguments.workload = arguments.workload or _DEFAULT_WORKLOAD
+    arguments.max_new_tokens = arguments.max_new_tokens or _DEFAULT_MAX_NEW_TOKENS

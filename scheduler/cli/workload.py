@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
 from radixcache import KeyKind
 from radixcache.errors import ConfigError
-from scheduler.optimal import OptimalBound, OptimalMeter, computed_key
+from scheduler.cli.closed_loop import SessionRows, read_sessions
+from scheduler.cli.loaded import DEFAULT_LOAD, Bounds, Requests, adapt_by, bounds_of
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_time_scale, poisson, rate_time_scale, scaled
 from scheduler.sim.cost_model import CostModel
-from scheduler.sim.run import with_oracle_lengths
 from scheduler.trace import (
     ReadOptions,
     Trace,
@@ -28,38 +27,17 @@ from scheduler.trace import (
 __all__ = [
     "Bounds",
     "Requests",
+    "Rows",
     "load_requests",
     "notes_on",
     "opened",
     "page_size_of",
+    "read_rows",
+    "seed_matters",
     "title_of",
 ]
 
 DEFAULT_PAGE_SIZE = 64
-DEFAULT_LOAD = 0.9
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What no policy can beat on these requests."""
-
-    optimal: OptimalBound
-    ceiling_hit_rate: float | None
-    """Hit rate of an unbounded cache in arrival order, with the last-token rule."""
-
-
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """The requests of a run in order of arrival, with scaled times."""
-
-    name: str
-    kind: KeyKind
-    page_size: int
-    requests: list[Request]
-    bounds: Bounds
-    assumptions: Mapping[str, str | float | int | bool | None] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    """What became of the rows of the file, and what it did not say."""
 
 
 def opened(arguments: argparse.Namespace, *, partial_block: bool = False) -> Trace | Workload:
@@ -98,39 +76,62 @@ def page_size_of(trace: Trace | Workload, asked: int | None) -> int:
     return trace.page_size or asked or DEFAULT_PAGE_SIZE
 
 
-def bounds_of(requests: Iterable[Request], page_size: int) -> Bounds:
-    """Return the optimum and the ceiling, recorded outputs cached as each request says."""
-    meter = OptimalMeter(page_size)
-    hits = 0
-    for request in requests:
-        hits += meter.add(
-            request.key,
-            request.prompt_tokens,
-            computed_key(request),
-            max_match_tokens=request.max_match_tokens,
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Requests as they were read or made, before their times are scaled."""
+
+    name: str
+    kind: KeyKind
+    page_size: int
+    bounds: Bounds
+    notes: tuple[str, ...]
+    requests: list[Request]
+
+    def at(self, arguments: argparse.Namespace, cost: CostModel) -> Requests:
+        """Return the requests at the arrival times that were asked for.
+
+        Cost: O(requests); keys are shared.
+        """
+        requests, assumed = _timed(arguments, self.requests, self.bounds, cost)
+        return Requests(
+            name=self.name,
+            kind=self.kind,
+            page_size=self.page_size,
+            requests=requests,
+            bounds=self.bounds,
+            assumptions=assumed,
+            notes=self.notes,
         )
-    total = meter.prompt_tokens
-    return Bounds(meter.bound(), hits / total if total else None)
 
 
-def load_requests(arguments: argparse.Namespace, cost: CostModel) -> Requests:
-    """Read or make the requests of a run, scale their times and find their bounds."""
+def read_rows(arguments: argparse.Namespace) -> Rows | SessionRows:
+    """Read or make the requests of a command, and find their bounds.
+
+    Of the arrival options only ``seed`` matters, and that where ``seed_matters``.
+    """
     source = opened(arguments)
     page_size = page_size_of(source, arguments.page_size)
-    requests = list(islice(source, arguments.requests))
-    if arguments.oracle_lengths:
-        requests = with_oracle_lengths(requests)
-    bounds = bounds_of(requests, page_size)
-    requests, assumed = _timed(arguments, requests, bounds, cost)
-    return Requests(
+    if arguments.closed_loop:
+        return read_sessions(arguments, source, title_of(source), page_size)
+    requests = list(map(adapt_by(arguments), islice(source, arguments.requests)))
+    return Rows(
         name=title_of(source),
         kind=source.kind,
         page_size=page_size,
-        requests=requests,
-        bounds=bounds,
-        assumptions=assumed,
+        bounds=bounds_of(requests, page_size),
         notes=tuple(notes_on(source)),
+        requests=requests,
     )
+
+
+def seed_matters(arguments: argparse.Namespace) -> bool:
+    """Tell whether other seeds give other rows: a trace is read as it is."""
+    return arguments.trace is None or arguments.closed_loop
+
+
+def load_requests(arguments: argparse.Namespace, cost: CostModel) -> Requests:
+    """Return the requests of a command at the times that were asked for."""
+    return read_rows(arguments).at(arguments, cost)
 
 
 def _timed(

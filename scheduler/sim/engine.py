@@ -120,15 +120,18 @@ class Simulation:
             try:
                 ticket = self._scheduler.submit(request, arrival)
             except RequestTooLargeError:
-                self._observer.on_reject(request, "larger than the cache")
-                self._count_end()
+                self._reject(request, "larger than the cache")
             except RequestError as error:
-                self._observer.on_reject(request, type(error).__name__)
-                self._count_end()
+                self._reject(request, type(error).__name__)
             else:
                 self._states[request.rid] = ticket.state
                 self._lengths[request.rid] = output_length(ticket.state)
                 self._observer.on_submit(ticket.state)
+
+    def _reject(self, request: Request, reason: str) -> None:
+        self._observer.on_reject(request, reason)
+        self._source.rejected(request, self.now)
+        self._count_end()
 
     def _start_step(self) -> bool:
         scheduler = self._scheduler

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from radixcache import KeyKind, NullCache, PagePool, PrefixCache, RadixCache
 from radixcache.errors import ConfigError
-from scheduler.admission import pages_of_request
 from scheduler.config import SchedulerConfig
 from scheduler.policies import SchedulePolicy
 from scheduler.request import Request, RequestState
+from scheduler.reserve import make_reserve
 from scheduler.scheduler import Scheduler
 from scheduler.sim.cost_model import CostModel
 from scheduler.sim.engine import RunObserver, Simulation
 from scheduler.sim.source import OpenLoop, RequestSource
 
-__all__ = ["RunSettings", "build_scheduler", "check_fits", "run_policy", "with_oracle_lengths"]
+__all__ = ["RunSettings", "build_scheduler", "check_fits", "run_policy", "with_oracle_length"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,35 +44,37 @@ class RunSettings:
         return self.capacity_tokens // self.scheduler.page_size
 
 
-def with_oracle_lengths(requests: Sequence[Request]) -> list[Request]:
-    """Return the requests asking for exactly the output they will give, as no client can."""
-    return [
-        request
-        if request.recorded_output_tokens is None
-        else replace(request, max_new_tokens=max(1, request.recorded_output_tokens))
-        for request in requests
-    ]
+def with_oracle_length(request: Request) -> Request:
+    """Return the request asking for exactly the output it will give, as no client can."""
+    if request.recorded_output_tokens is None:
+        return request
+    return replace(request, max_new_tokens=max(1, request.recorded_output_tokens))
 
 
-def check_fits(requests: Sequence[Request], settings: RunSettings) -> None:
-    """Refuse a capacity that the largest request could never be admitted to.
+def check_fits(requests: Iterable[Request], runs: Sequence[RunSettings]) -> None:
+    """Refuse a capacity that the largest request could never be admitted to, in some run.
 
     Raises: ConfigError with the request, its pages and the capacity that would do.
     """
-    config = settings.scheduler
-    largest: tuple[int, Request] | None = None
+    largest: list[tuple[int, Request] | None] = [None] * len(runs)
+    reserves = [make_reserve(run.scheduler) for run in runs]
     for request in requests:
-        state = RequestState(request, arrival_seq=0, page_size=config.page_size, submitted_s=0)
-        pages = pages_of_request(state, config.output_reserve_ratio)
-        if largest is None or pages > largest[0]:
-            largest = pages, request
-    if largest is not None and largest[0] > settings.capacity_pages:
-        pages, request = largest
+        for place, (run, reserve) in enumerate(zip(runs, reserves, strict=True)):
+            page_size = run.scheduler.page_size
+            state = RequestState(request, arrival_seq=0, page_size=page_size, submitted_s=0)
+            pages = reserve.promised_pages(state)
+            worst = largest[place]
+            if worst is None or pages > worst[0]:
+                largest[place] = pages, request
+    for run, worst in zip(runs, largest, strict=True):
+        if worst is None or worst[0] <= run.capacity_pages:
+            continue
+        pages, request = worst
+        least = pages * run.scheduler.page_size
         raise ConfigError(
-            f"capacity is {settings.capacity_tokens} tokens, but request {request.rid!r} needs "
-            f"{pages * config.page_size} ({request.prompt_tokens} of prompt and "
-            f"{config.output_reserve_ratio:g} of {request.max_new_tokens} of output): "
-            f"give at least {pages * config.page_size} tokens"
+            f"capacity is {run.capacity_tokens} tokens, but request {request.rid!r} needs "
+            f"{least} to be admitted ({request.prompt_tokens} of prompt, and what is reserved "
+            f"of up to {request.max_new_tokens} of output): give at least {least} tokens"
         )
 
 

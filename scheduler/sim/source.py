@@ -27,6 +27,10 @@ class RequestSource(Protocol):
         """Learn that a request ended."""
         ...
 
+    def rejected(self, request: Request, now: float) -> None:
+        """Learn that a request was refused as it arrived."""
+        ...
+
     @property
     def expected_requests(self) -> int:
         """Requests in all, for a progress bar."""
@@ -63,6 +67,9 @@ class OpenLoop:
         return self._requests[self._next - 1]
 
     def finished(self, state: RequestState, now: float) -> None:
+        """Do nothing: nobody waits for an answer."""
+
+    def rejected(self, request: Request, now: float) -> None:
         """Do nothing: nobody waits for an answer."""
 
     @property

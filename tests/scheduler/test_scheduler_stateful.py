@@ -19,7 +19,7 @@ from radixcache import (
     RequestTooLargeError,
 )
 from scheduler.batch import Batch
-from scheduler.config import SchedulerConfig
+from scheduler.config import AdaptiveRatio, SchedulerConfig
 from scheduler.events import Event
 from scheduler.overtake_guard import OvertakeGuard
 from scheduler.policies import make_schedule_policy
@@ -48,6 +48,12 @@ class Setup:
             publish=options["publish"],  # type: ignore[arg-type]
             output_reserve_ratio=options["ratio"],  # type: ignore[arg-type]
             hold=options["hold"],  # type: ignore[arg-type]
+            steps=options["steps"],  # type: ignore[arg-type]
+            retract=options["retract"],  # type: ignore[arg-type]
+            publish_retracted=options["publish_retracted"],  # type: ignore[arg-type]
+            decodes_in_budget=bool(options["in_budget"])
+            and int(str(options["chunk"]))
+            >= int(str(options["max_running"])) * int(str(options["k"])),
         )
         guard: OvertakeGuard[RequestState] = (
             OvertakeGuard(base_tokens=16, kappa=0.5) if options["guard"] else OvertakeGuard()
@@ -58,6 +64,7 @@ class Setup:
         )
 
 
+ADAPTIVE = AdaptiveRatio(initial=0.7, least=0.1, decay_steps=5, clip_tokens=6, retract_steps=2)
 OPTIONS = st.fixed_dictionaries(
     {
         "page_size": st.sampled_from([1, 2, 4]),
@@ -67,7 +74,11 @@ OPTIONS = st.fixed_dictionaries(
         "in_flight": st.sampled_from([1, 2]),
         "k": st.sampled_from([1, 1, 3]),
         "publish": st.sampled_from(["complete", "schedule"]),
-        "ratio": st.sampled_from([1.0, 0.5, 0.0]),
+        "ratio": st.sampled_from([1.0, 0.5, 0.0, ADAPTIVE]),
+        "steps": st.sampled_from(["mixed", "mixed", "prefill-first"]),
+        "retract": st.sampled_from(["least-lost", "last-admitted", "fewest-output"]),
+        "publish_retracted": st.booleans(),
+        "in_budget": st.booleans(),
         "hold": st.sampled_from([None, None, "stop", "skip", "off"]),
         "policy": st.sampled_from(["lpm", "fcfs", "spf", "sglang-lpm"]),
         "null": st.sampled_from([False, False, False, True]),
