@@ -85,10 +85,10 @@ def _check_shape(trie: PromptTrie, node: Node) -> None:
         _require(bool(node.children or node.own), node, "an empty root is kept")
         return
     _require(parent.depth < node.depth, node, "it has no pages")
-    _require(trie.child(parent, node.data) is node, node, "listed under another page")
+    step = trie.follow(parent, node.data, node.depth)
+    _require(step == (node, node.depth), node, "listed under another page")
     _require(
-        trie.reach(node, node.data, parent.depth, node.depth) == node.depth
-        and (parent.parent is None or parent.data[: _size(trie, parent)] == _above(trie, node)),
+        (parent.parent is None or parent.data[: _size(trie, parent)] == _above(trie, node)),
         node,
         "its data runs along another path than its parent's",
     )

@@ -135,26 +135,14 @@ class WaitingTree:
 
     def remove(self, state: RequestState) -> None:
         """Forget a waiting request that was aborted. Cost: O(h log n)."""
-        _, waiting = self._members.pop(state.arrival_seq)
-        self._prefill_tokens -= waiting.tokens
-        namespace = state.key.namespace
-        frontier = self._trie.take(waiting)
-        unneeded = b""
-        if not frontier.count and self._on_unneeded is not None:
-            unneeded = waiting.data[: frontier.depth * self._page_bytes]
-        waiting.retire()
-        self._trie.tidy(waiting.node, namespace)
-        if unneeded and self._on_unneeded is not None:
-            self._on_unneeded(namespace, unneeded)
+        self._take(state, None)
 
     def admit(self, state: RequestState, matched_tokens: int) -> None:
         """Let a request go; its path from ``matched_tokens`` to its last full page is PENDING.
 
         Call it when the matched prefix is pinned. Cost: O(h log n), one peek.
         """
-        if self._hold:
-            self._claim(state, matched_tokens // self._page_size)
-        self.remove(state)
+        self._take(state, matched_tokens // self._page_size if self._hold else None)
 
     def published(self, state: RequestState, tokens: int) -> None:
         """Learn that an admitted request has published its path up to ``tokens``.
@@ -230,10 +218,10 @@ class WaitingTree:
         pages = len(key_bytes) // self._page_bytes
         depth = 0
         while node is not None and depth == node.depth < pages:
-            node = self._trie.child(node, key_bytes)
-            if node is None or not node.count:
+            step = self._trie.follow(node, key_bytes, pages)
+            if step is None or not step[0].count:
                 break
-            depth = self._trie.reach(node, key_bytes, depth, pages)
+            node, depth = step
         return depth * self._page_size
 
     def check(self) -> None:
@@ -262,10 +250,10 @@ class WaitingTree:
         node = trie.roots.get(namespace)
         chain: list[Node] = []
         while node is not None and node.depth < stop:
-            child = trie.child(node, key_bytes)
-            if child is None:
+            step = trie.follow(node, key_bytes, stop)
+            if step is None:
                 break
-            depth = trie.reach(child, key_bytes, node.depth, stop)
+            child, depth = step
             whole = depth == child.depth
             if child.residency is not CACHED:
                 chain.append(child if whole else trie.split(child, depth))
@@ -285,10 +273,10 @@ class WaitingTree:
         node = trie.roots.get(namespace)
         chain: list[Node] = []
         while node is not None and node.depth < stop:
-            child = trie.child(node, key_bytes)
-            if child is None or child.residency is not CACHED:
+            step = trie.follow(node, key_bytes, stop)
+            if step is None or step[0].residency is not CACHED:
                 break
-            depth = trie.reach(child, key_bytes, node.depth, stop)
+            child, depth = step
             if depth > start:
                 if node.depth < start:
                     trie.split(child, start)
@@ -341,22 +329,38 @@ class WaitingTree:
         state = self._members[waiting.seq][0]
         return Candidate(state, node.depth * self._page_size, node is not group)
 
-    def _claim(self, state: RequestState, start: int) -> None:
-        """Own the path of a request from page ``start`` to its last full page."""
-        key, waiting = state.key, self._members[state.arrival_seq][1]
+    def _take(self, state: RequestState, claim_from: int | None) -> None:
+        """Take a request out, and let it own its path from page ``claim_from`` on."""
+        _, waiting = self._members.pop(state.arrival_seq)
+        self._prefill_tokens -= waiting.tokens
+        frontier = self._trie.take(waiting)
+        unneeded = b""
+        if not frontier.count and self._on_unneeded is not None:
+            unneeded = waiting.data[: frontier.depth * self._page_bytes]
+        waiting.retire()
+        if claim_from is not None:
+            self._claim(state, waiting.node, claim_from)
+        namespace = state.key.namespace
+        self._trie.tidy(waiting.node, namespace)
+        if unneeded and self._on_unneeded is not None:
+            self._on_unneeded(namespace, unneeded)
+
+    def _claim(self, state: RequestState, node: Node, start: int) -> None:
+        """Own the path of a request, ``node`` on it, from page ``start`` to its last full page."""
+        key = state.key
         last = min(state.prefill_tokens, len(key)) // self._page_size
         if last <= start:
             return
-        end = self._trie.path_to(waiting.node, key.data, last, lambda: self._cached(state, last))
+        end = self._trie.path_to(node, key.data, last, lambda: self._cached(state, last))
         end.ends += 1
         nodes = self._trie.path_from(end, start, start)
-        for node in nodes:
-            node.owners += 1
+        for owned in nodes:
+            owned.owners += 1
         anchor = nodes[0].parent
         assert anchor is not None
         anchor.anchors += 1
         self._claims[state.arrival_seq] = _Claim(key.namespace, anchor, end)
-        self._trie.strengthen([node for node in nodes if node.residency is UNCACHED], PENDING)
+        self._trie.strengthen([owned for owned in nodes if owned.residency is UNCACHED], PENDING)
 
     def _claimed(self, claim: _Claim, cut: int) -> list[Node]:
         return self._trie.path_from(claim.end, claim.anchor.depth, cut)
