@@ -11,7 +11,7 @@ from typing import Any
 
 from radixcache import PrefixKey
 
-__all__ = ["CountingBytes", "calls_of", "counting_key", "lines_of"]
+__all__ = ["CountingBytes", "calls_of", "counting_key", "lines_of", "opcodes_of"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _OURS = (str(_ROOT / "radixcache"), str(_ROOT / "scheduler"))
@@ -39,15 +39,28 @@ def calls_of(work: Callable[[], object]) -> Counter[str]:
 
 def lines_of(work: Callable[[], object]) -> int:
     """Run ``work``; return how many lines of the two packages it ran."""
-    lines = 0
+    return _traced(work, "line")
 
-    def each_line(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal lines
-        lines += event == "line"
-        return each_line
+
+def opcodes_of(work: Callable[[], object]) -> int:
+    """Run ``work``; return how many opcodes of the two packages it ran."""
+    return _traced(work, "opcode")
+
+
+def _traced(work: Callable[[], object], counted: str) -> int:
+    count = 0
+
+    def inside(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == counted
+        return inside
 
     def each_call(frame: FrameType, event: str, argument: Any) -> Any:
-        return each_line if frame.f_code.co_filename.startswith(_OURS) else None
+        if not frame.f_code.co_filename.startswith(_OURS):
+            return None
+        frame.f_trace_opcodes = counted == "opcode"
+        frame.f_trace_lines = counted == "line"
+        return inside
 
     before = sys.gettrace()
     sys.settrace(each_call)
@@ -55,7 +68,7 @@ def lines_of(work: Callable[[], object]) -> int:
         work()
     finally:
         sys.settrace(before)
-    return lines
+    return count
 
 
 class CountingBytes(bytes):
