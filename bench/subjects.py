@@ -129,9 +129,13 @@ class Ours(ContractSubject):
     """radixcache.RadixCache."""
 
     name = "radixcache"
+    cache: RadixCache
 
     def make(self, page_size: int) -> PrefixCache:
         return RadixCache(page_size)
+
+    def size(self) -> int:
+        return self.cache.evictable_size() + self.cache.protected_size()
 
 
 class _Nobody:
@@ -147,7 +151,7 @@ class _Nobody:
         pass
 
 
-class Observed(ContractSubject):
+class Observed(Ours):
     """The same in a namespace of its own, its events told to an observer."""
 
     name = "radixcache, observed"
