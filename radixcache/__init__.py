@@ -19,7 +19,6 @@ from radixcache.errors import (
     UnknownRequestError,
 )
 from radixcache.eviction import (
-    EVICTION_POLICIES,
     FIFO,
     FILO,
     LFU,
@@ -28,8 +27,9 @@ from radixcache.eviction import (
     SLRU,
     EvictionPolicy,
     Priority,
-    make_policy,
+    Random,
 )
+from radixcache.eviction_registry import EVICTION_POLICIES, make_policy
 from radixcache.format_tree import format_tree
 from radixcache.key import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
 from radixcache.null_cache import NullCache
@@ -75,6 +75,7 @@ __all__ = [
     "Priority",
     "RadixCache",
     "RadixCacheError",
+    "Random",
     "RequestError",
     "RequestTooLargeError",
     "ResidencyObserver",
