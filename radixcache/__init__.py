@@ -29,6 +29,7 @@ from radixcache.eviction import (
     Priority,
     Random,
 )
+from radixcache.eviction_adaptive import ARC, TLRU
 from radixcache.eviction_registry import EVICTION_POLICIES, make_policy
 from radixcache.format_tree import format_tree
 from radixcache.key import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
@@ -40,6 +41,7 @@ from radixcache.results import CacheSize, Dropped, InsertResult, PageIds, Peek, 
 from radixcache.sglang_names import MatchedPrefix
 
 __all__ = [
+    "ARC",
     "DEFAULT_NAMESPACE",
     "EVICTION_POLICIES",
     "FIFO",
@@ -48,6 +50,7 @@ __all__ = [
     "LRU",
     "MRU",
     "SLRU",
+    "TLRU",
     "BatchOrderError",
     "CacheSize",
     "ConfigError",

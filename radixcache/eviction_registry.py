@@ -14,11 +14,12 @@ from radixcache.eviction import (
     Priority,
     Random,
 )
+from radixcache.eviction_adaptive import ARC, TLRU
 
 __all__ = ["EVICTION_POLICIES", "make_policy"]
 
 EVICTION_POLICIES: dict[str, type[EvictionPolicy]] = {
-    policy.name: policy for policy in (LRU, LFU, FIFO, FILO, MRU, SLRU, Priority, Random)
+    policy.name: policy for policy in (LRU, LFU, FIFO, FILO, MRU, SLRU, Priority, Random, TLRU, ARC)
 }
 """The built-in policies by name; each can be made without arguments."""
 

@@ -19,7 +19,9 @@ from hypothesis.stateful import (
 )
 
 from radixcache import (
+    ARC,
     EVICTION_POLICIES,
+    TLRU,
     EvictionPolicy,
     Namespace,
     PagePool,
@@ -45,6 +47,8 @@ def small_policy(name: str) -> EvictionPolicy | str:
     """Return the policy with parameters that matter in a small tree."""
     small: dict[str, EvictionPolicy] = {
         "random": Random(seed=7),
+        "t-lru": TLRU(threshold_tokens=9, next_prompt_tokens=3),
+        "arc": ARC(),
     }
     return small.get(name, name)
 

@@ -33,6 +33,8 @@ def use(cache: RadixCache, tokens: list[int]) -> None:
 
 ORDERS = {
     "random": [1, 4, 2, 3],
+    "t-lru": [2, 4, 1, 3],
+    "arc": [2, 4, 1, 3],
     "lru": [2, 4, 1, 3],
     "lfu": [2, 1, 4, 3],
     "fifo": [1, 2, 3, 4],
