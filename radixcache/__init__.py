@@ -32,6 +32,7 @@ from radixcache.eviction import (
 from radixcache.eviction_adaptive import ARC, TLRU
 from radixcache.eviction_registry import EVICTION_POLICIES, make_policy
 from radixcache.format_tree import format_tree
+from radixcache.gittins import GhostGittins
 from radixcache.key import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
 from radixcache.null_cache import NullCache
 from radixcache.page_pool import PagePool
@@ -57,6 +58,7 @@ __all__ = [
     "Dropped",
     "DuplicateRequestError",
     "EvictionPolicy",
+    "GhostGittins",
     "HandleError",
     "InsertResult",
     "IntegrityError",

@@ -15,11 +15,13 @@ from radixcache.eviction import (
     Random,
 )
 from radixcache.eviction_adaptive import ARC, TLRU
+from radixcache.gittins import GhostGittins
 
 __all__ = ["EVICTION_POLICIES", "make_policy"]
 
 EVICTION_POLICIES: dict[str, type[EvictionPolicy]] = {
-    policy.name: policy for policy in (LRU, LFU, FIFO, FILO, MRU, SLRU, Priority, Random, TLRU, ARC)
+    policy.name: policy
+    for policy in (LRU, LFU, FIFO, FILO, MRU, SLRU, Priority, Random, TLRU, ARC, GhostGittins)
 }
 """The built-in policies by name; each can be made without arguments."""
 

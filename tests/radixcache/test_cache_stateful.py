@@ -23,6 +23,7 @@ from radixcache import (
     EVICTION_POLICIES,
     TLRU,
     EvictionPolicy,
+    GhostGittins,
     Namespace,
     PagePool,
     PrefixHandle,
@@ -49,6 +50,7 @@ def small_policy(name: str) -> EvictionPolicy | str:
         "random": Random(seed=7),
         "t-lru": TLRU(threshold_tokens=9, next_prompt_tokens=3),
         "arc": ARC(),
+        "ghost-gittins": GhostGittins(max_ends=6, first_finishes=3),
     }
     return small.get(name, name)
 
