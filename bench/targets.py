@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import pyperf
 
+from bench.__main__ import BENCHMARKS
 from bench.peer_registry import PEER_VERSIONS
 from bench.runner import OURS, ROOT, shown
 from bench.significance import differ, median_ratio
@@ -46,7 +47,9 @@ class Raw:
     def __init__(self, folder: Path) -> None:
         self._values: dict[tuple[str, str, str], list[float]] = {}
         self.origins: dict[str, str] = {}
-        for path in sorted(folder.glob("*.json")):
+        for path in (folder / f"{name}.json" for name in BENCHMARKS):
+            if not path.is_file():
+                continue
             suite = pyperf.BenchmarkSuite.load(str(path))
             for row in suite.get_benchmarks():
                 facts = row.get_metadata()
