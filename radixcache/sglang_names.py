@@ -69,8 +69,9 @@ class SglangNames:
             node = node.children.get(key.data[offset : offset + self._page_bytes])
             if node is None:
                 break
-            part = shared_bytes(node.edge, key.data, offset, end, self._page_bytes)
-            if part < len(node.edge):
+            part = len(node.edge)
+            if offset + part > end or not key.data.startswith(node.edge, offset):
+                part = shared_bytes(node.edge, key.data, offset, end, self._page_bytes)
                 node = self._tree._split_node(node, part)
             node.tick = self._tick
             if not node.children and not node.lock_ref:

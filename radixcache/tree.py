@@ -216,11 +216,14 @@ def pages_of(node: Node) -> PageIds:
 def shared_bytes(edge: bytes, data: bytes, offset: int, end: int, page_bytes: int) -> int:
     """Return how many bytes, in whole pages, ``data[offset:end]`` shares with ``edge``.
 
-    The first page is known to agree. Cost: O(log pages) memory comparisons.
+    The first page is known to agree, and not all of the edge does. Cost: O(log pages) memory
+    comparisons.
     """
-    high = min(len(edge), end - offset)
-    if data.startswith(edge[:high], offset):
-        return high
+    high = len(edge)
+    if end - offset < high:
+        high = end - offset
+        if data.startswith(edge[:high], offset):
+            return high
     low = page_bytes
     while high - low > page_bytes:
         middle = (low + high) // 2 // page_bytes * page_bytes
