@@ -15,7 +15,7 @@ from functools import partial
 from bench.peer_registry import find_peers
 from bench.runner import Options, Results, alternate, parse_options
 from bench.subjects import Observed, Ours, Subject
-from bench.traffic import Prepared, Traffic, load_traffic, prepare, serve_all
+from bench.traffic import Prepared, Traffic, hit_tokens, load_traffic, prepare, serve_all
 
 __all__ = ["run"]
 
@@ -43,16 +43,16 @@ def run(options: Options) -> Results:
 
 
 def measure(results: Results, traffic: Traffic, subjects: Sequence[type[Subject]]) -> None:
-    hits: dict[str, int] = {}
+    ready = [prepare(subject, traffic) for subject in subjects]
+    hits = [hit_tokens(one, traffic) for one in ready]
+    for one, tokens in zip(ready, hits, strict=True):
+        # Orders of eviction differ in ties; more than that would be another workload.
+        if abs(tokens - hits[0]) > 0.02 * hits[0] + 1:
+            print(f"note: {one.subject.name} hits {tokens} tokens, not {hits[0]}")
     turns: dict[str, Callable[[], dict[str, float]]] = {
-        subject.name: partial(_turn, prepare(subject, traffic), traffic, hits)
-        for subject in subjects
+        one.subject.name: partial(_turn, one, traffic) for one in ready
     }
     found = alternate(results.options.rounds, turns)
-    for name, tokens in hits.items():
-        # Orders of eviction differ in ties; more than that would be another workload.
-        if abs(tokens - hits[Ours.name]) > 0.02 * hits[Ours.name] + 1:
-            print(f"note: {name} hits {tokens} tokens, {Ours.name} {hits[Ours.name]}")
     results.add_group(
         found,
         traffic.name,
@@ -63,9 +63,8 @@ def measure(results: Results, traffic: Traffic, subjects: Sequence[type[Subject]
     )
 
 
-def _turn(prepared: Prepared, traffic: Traffic, hits: dict[str, int]) -> dict[str, float]:
-    seconds, hits[prepared.subject.name] = serve_all(prepared, traffic)
-    return {"request": seconds}
+def _turn(prepared: Prepared, traffic: Traffic) -> dict[str, float]:
+    return {"request": serve_all(prepared, traffic)}
 
 
 if __name__ == "__main__":

@@ -141,10 +141,14 @@ class Ours(ContractSubject):
 class _Nobody:
     """Hears every event and does nothing."""
 
-    def on_stored(self, *event: Any) -> None:
+    def on_stored(
+        self, namespace: Namespace, key_bytes: bytes, start_tokens: int, stop_tokens: int
+    ) -> None:
         pass
 
-    def on_removed(self, *event: Any) -> None:
+    def on_removed(
+        self, namespace: Namespace, key_bytes: bytes, start_tokens: int, stop_tokens: int
+    ) -> None:
         pass
 
     def on_cleared(self, namespace: Namespace | None) -> None:

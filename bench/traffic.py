@@ -11,7 +11,16 @@ from bench.runner import Options
 from bench.subjects import Subject
 from bench.workloads import Turn, make_workload, unique_tokens
 
-__all__ = ["PAGE_OF", "Prepared", "Traffic", "load_traffic", "prepare", "serve_all", "time_calls"]
+__all__ = [
+    "PAGE_OF",
+    "Prepared",
+    "Traffic",
+    "hit_tokens",
+    "load_traffic",
+    "prepare",
+    "serve_all",
+    "time_calls",
+]
 
 PAGE_OF: Mapping[str, int] = {"W1": 16, "W2": 16, "W3": 16, "W4": 16, "W5": 16, "W6": 1}
 """Page size in tokens: a block id of the trace is a page of its own."""
@@ -66,34 +75,51 @@ def prepare(subject: type[Subject], traffic: Traffic) -> Prepared:
     return Prepared(subject, prompts, fulls)
 
 
-def serve_all(prepared: Prepared, traffic: Traffic) -> tuple[float, int]:
-    """Serve all requests within the capacity; return seconds a request and the hit tokens.
+def hit_tokens(prepared: Prepared, traffic: Traffic) -> int:
+    """Serve all requests as ``serve_all`` does, and return what they found."""
+    handles: list[Any] = []
+    cache = _serve(prepared, traffic, handles)[1]
+    return sum(cache.matched(handle) for handle in handles)
+
+
+def serve_all(prepared: Prepared, traffic: Traffic) -> float:
+    """Serve all requests within the capacity; return seconds a request.
 
     Each is taken in, matched, pinned, cached with its output and unpinned; then what is
     above the capacity is evicted.
     """
+    return _serve(prepared, traffic, None)[0] / len(prepared.prompts)
+
+
+def _serve(
+    prepared: Prepared, traffic: Traffic, handles: list[Any] | None
+) -> tuple[float, Subject]:
     capacity = traffic.capacity_tokens
     cache = prepared.subject(traffic.page_size, capacity)
     begin, match, lock, encode = cache.begin, cache.match, cache.lock, cache.encode
     insert, unlock, size, evict = cache.insert, cache.unlock, cache.size, cache.evict
-    pinning, evicting = cache.has_lock, not cache.self_evicting
-    clock = prepared.subject.clock
-    handles = []
+    kind = prepared.subject
+    evicting = not cache.self_evicting
+    # A call that does nothing in a cache is not made at all.
+    hashing, pinning = kind.begin is not Subject.begin, kind.lock is not Subject.lock
+    encoding = kind.encode is not Subject.encode
+    clock = kind.clock
     start = clock()
     for prompt, full in zip(prepared.prompts, prepared.fulls, strict=True):
-        request = begin(prompt)
+        request = begin(prompt) if hashing else prompt
         handle = match(request)
-        token = lock(handle) if pinning else None
-        insert(encode(full, handle, request), handle, request)
+        token = lock(handle) if pinning else handle
+        if encoding:
+            full = encode(full, handle, request)  # noqa: PLW2901
+        insert(full, handle, request)
         unlock(token)
         if evicting:
             over = size() - capacity
             if over > 0:
                 evict(over)
-        handles.append(handle)
-    seconds = clock() - start
-    hits = sum(cache.matched(handle) for handle in handles)
-    return seconds / len(handles), hits
+        if handles is not None:
+            handles.append(handle)
+    return clock() - start, cache
 
 
 def time_calls(prepared: Prepared, traffic: Traffic) -> dict[str, float]:

@@ -82,12 +82,13 @@ class EvictionHeap:
 
     def offer(self, leaf: Node) -> None:
         """Take a node that has just become an evictable leaf. Cost: O(log leaves)."""
-        self.leaves += 1
+        self.leaves = leaves = self.leaves + 1
         entry = leaf.entry
         if entry is None:
+            entries = self._entries
             leaf.entry = entry = (0, self._rank(leaf), leaf.id, leaf)
-            heappush(self._entries, entry)
-            if len(self._entries) > 2 * self.leaves + _SLACK:
+            heappush(entries, entry)
+            if len(entries) > 2 * leaves + _SLACK:
                 self.drop_stale()
         # A live entry serves again unless the rank, or the need, may be smaller by now.
         elif entry[0] or self._can_fall:

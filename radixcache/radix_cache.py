@@ -256,8 +256,8 @@ class RadixCache(SglangNames):
             node = self._tree.attach(node, data[offset:end], adopted, tick)
             node.priority, node.lock_ref = priority, 1
             self._protected += len(adopted)
-            if self._observers.active:
-                self._observers.stored(namespace, data, first_page * self.page_size, tokens)
+            for observer in self._observers.active:
+                observer.on_stored(namespace, data, first_page * self.page_size, tokens)
         handle = PrefixHandle(self, node, tokens, self._generation, namespace)
         return _made(InsertResult, (tokens, duplicates, handle))
 
@@ -293,7 +293,8 @@ class RadixCache(SglangNames):
             if observed:
                 stop = len(data) // self._page_bytes * self.page_size
                 start = stop - taken * self.page_size
-                self._observers.removed(root.namespace, data, start, stop)
+                for observer in observed:
+                    observer.on_removed(root.namespace, data, start, stop)
         heap.drop_stale()
         return out
 

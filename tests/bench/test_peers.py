@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from bench.peer_registry import find_peers
 from bench.subjects import Ours
-from bench.traffic import Traffic, prepare, serve_all
+from bench.traffic import Traffic, hit_tokens, prepare
 from bench.workloads import make_workload, unique_tokens
 for name in ("W1", "W2", "W4"):
     turns = make_workload(name, 0.02, 1, Path())
@@ -27,7 +27,7 @@ for name in ("W1", "W2", "W4"):
     # So large that nothing is evicted.
     traffic = Traffic(name, turns, 16, 8 * unique)
     for kind in (Ours, *find_peers(Path(sys.argv[1]), print)):
-        print(name, kind.name.replace(" ", "_"), serve_all(prepare(kind, traffic), traffic)[1])
+        print(name, kind.name.replace(" ", "_"), hit_tokens(prepare(kind, traffic), traffic))
 """
 
 
