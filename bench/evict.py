@@ -4,8 +4,9 @@
 
 Leaves of 2 pages of 16 tokens hang below the root, unpinned, a third of them matched again in
 random order. "evict a leaf" is one call for one leaf; "evict a page" is one call for at most
-1,000 leaves, a page of it; "heap pops a page" counts what such a call takes off the heap. The
-peers evict one leaf a call at 10,000 and 100,000 leaves.
+1,000 leaves, a page of it; "heap pops a page" counts what such a call takes off the heap. "pop
+an entry" is heapq alone on entries like the cache's: how much cache misses cost at each size.
+The peers evict one leaf a call at 10,000 and 100,000 leaves.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import random
 from array import array
 from collections.abc import Callable
 from functools import partial
+from heapq import heapify, heappop
 from typing import Any
 
 import numpy as np
@@ -39,10 +41,10 @@ def filled_cache(policy: str, leaves: int, seed: int) -> RadixCache:
     """Return a cache of unpinned leaves, a third of them touched since."""
     rng = random.Random(seed)
     cache = RadixCache(PAGE, policy=policy)
-    table = array("i", range(LEAF_PAGES))
     keys = []
-    for _ in range(leaves):
+    for number in range(leaves):
         key = PrefixKey.from_packed(rng.randbytes(4 * LEAF_TOKENS), KeyKind.TOKENS)
+        table = array("i", range(LEAF_PAGES * number, LEAF_PAGES * (number + 1)))
         cache.release(cache.insert(key, table, priority=rng.randrange(4)).handle)
         keys.append(key)
     for key in rng.sample(keys, leaves // 3):
@@ -65,9 +67,24 @@ def policy_turn(cache: RadixCache, leaves: int) -> dict[str, float]:
 
 def pops_per_page(cache: RadixCache, leaves: int) -> float:
     """Return how many entries one call takes off the heap for each page it evicts."""
-    pages = _bulk_pages(leaves)
+    pages = LEAF_PAGES * min(1_000, leaves // 5)
     counts = calls_of(partial(cache.evict, pages))
     return sum(counts[name] for name in _POPS) / pages
+
+
+def bare_heap_turn(leaves: int, seed: int) -> dict[str, float]:
+    """Pop entries like the cache's off a heap of nothing else: what no cache can avoid."""
+    rng = random.Random(seed)
+    heap = [
+        (0, tick, number, [number]) for number, tick in enumerate(rng.sample(range(leaves), leaves))
+    ]
+    heapify(heap)
+    gc.collect()
+    pops = _bulk_pages(leaves) // LEAF_PAGES
+    start = cpu_seconds()
+    for _ in range(pops):
+        heappop(heap)
+    return {"pop an entry": (cpu_seconds() - start) / pops}
 
 
 def peer_turn(subject: Subject) -> dict[str, float]:
@@ -95,6 +112,8 @@ def run(options: Options) -> Results:
             results.add(f"heap pops a page {label}", OURS, [pops], "integer", **facts)
             del cache, found
             gc.collect()
+        bare = {"heapq alone": partial(bare_heap_turn, leaves, options.seed)}
+        results.add_group(alternate(options.rounds, bare), f"of {leaves:,}", leaves=leaves)
     peers = find_peers(options.peers_dir, results.skip, only=("SGLang",))
     subjects: list[type[Subject]] = [Ours, *peers]
     for leaves in PEER_SIZES[: options.size(2, 1)] if peers else ():

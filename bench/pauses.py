@@ -2,23 +2,26 @@
 
     python -m bench pauses
 
-Requests are served at capacity (match, insert a leaf, release, evict a leaf) with the collector
-on. "never frozen" leaves it alone; "frozen once" calls ``gc.freeze()`` when the cache is full;
-"frozen again and again" calls ``gc.collect(1); gc.freeze()`` every 2,000 requests, as an engine
-can between two steps. Evicted nodes leave no reference cycles, so nothing of the cache is kept
-alive by freezing it. A value is the longest pause of a round, wall clock.
+The collector is on. "filling" grows the cache to 200,000 nodes; "serving" then serves requests
+at capacity (match, insert a leaf, release, evict a leaf). Beside the cache an engine's own
+records come and go, 20 a request, dropped every 500 requests: at capacity the cache itself makes
+as many objects as it drops, so it alone would never wake the collector.
+
+"never frozen" leaves the collector alone. "frozen" calls ``gc.collect(1); gc.freeze()`` every
+500 requests, as an engine can between two steps: what survived is never walked again. Evicted
+nodes leave no reference cycles, so freezing keeps nothing of the cache alive. A value is the
+longest pause of a round in CPU time, the calls between the steps included.
 """
 
 from __future__ import annotations
 
 import gc
 import random
-import time
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bench.runner import OURS, Options, Results, parse_options
+from bench.runner import OURS, Options, Results, cpu_seconds, parse_options
 from radixcache import KeyKind, PrefixKey, RadixCache
 
 __all__ = ["run"]
@@ -26,8 +29,9 @@ __all__ = ["run"]
 PAGE = 16
 NODES = 200_000
 REQUESTS = 20_000
-EVERY = 2_000
-WAYS = ("never frozen", "frozen once", "frozen again and again")
+EVERY = 500
+RECORDS = 20
+MOST_ROUNDS = 3
 
 
 @contextmanager
@@ -39,9 +43,9 @@ def recorded_pauses() -> Iterator[list[float]]:
     def note(phase: str, info: dict[str, int]) -> None:
         nonlocal began
         if phase == "start":
-            began = time.perf_counter()
+            began = cpu_seconds()
         else:
-            pauses.append(time.perf_counter() - began)
+            pauses.append(cpu_seconds() - began)
 
     gc.callbacks.append(note)
     try:
@@ -51,57 +55,56 @@ def recorded_pauses() -> Iterator[list[float]]:
 
 
 class Served:
-    """A full cache and an endless stream of requests with one new leaf each."""
+    """A cache, an engine's records, and an endless stream of requests with one new leaf each."""
 
-    def __init__(self, nodes: int, seed: int) -> None:
+    def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.cache = RadixCache(PAGE)
         self.prefixes = [self.rng.randbytes(4 * PAGE) for _ in range(1_000)]
         self.table = array("i", [0, 1])
-        for _ in range(nodes):
-            self._serve()
+        self.records: list[list[int]] = []
 
-    def _serve(self) -> None:
-        data = self.rng.choice(self.prefixes) + self.rng.randbytes(4 * PAGE)
-        key = PrefixKey.from_packed(data, KeyKind.TOKENS)
-        handle = self.cache.match(key)
-        stored = self.cache.insert(key, self.table)
-        self.cache.release(handle)
-        self.cache.release(stored.handle)
-
-    def run(self, count: int, *, freeze_every: int | None) -> None:
-        """Serve requests; each new leaf drives an old one out."""
+    def run(self, count: int, *, evict: bool, freeze: bool) -> None:
+        """Serve requests; at capacity each new leaf drives an old one out."""
+        cache, rng = self.cache, self.rng
         for number in range(count):
-            self._serve()
-            self.cache.evict(1)
-            if freeze_every is not None and not number % freeze_every:
-                gc.collect(1)
-                gc.freeze()
+            data = rng.choice(self.prefixes) + rng.randbytes(4 * PAGE)
+            key = PrefixKey.from_packed(data, KeyKind.TOKENS)
+            handle = cache.match(key)
+            stored = cache.insert(key, self.table)
+            cache.release(handle)
+            cache.release(stored.handle)
+            self.records += [[number] for _ in range(RECORDS)]
+            if evict:
+                cache.evict(1)
+            if not number % EVERY:
+                self.records.clear()
+                if freeze:
+                    gc.collect(1)
+                    gc.freeze()
 
 
 def run(options: Options) -> Results:
-    """Serve the same number of requests in each way."""
+    """Fill and serve in both ways, from a new cache in each round."""
     results = Results(options)
     nodes, count = options.size(NODES, 10_000), options.size(REQUESTS, 4_000)
-    for way in WAYS:
-        gc.unfreeze()
-        served = Served(nodes, options.seed)
-        gc.collect()
-        if way != WAYS[0]:
-            gc.freeze()
-        longest = []
-        for _ in range(options.rounds):
-            with recorded_pauses() as pauses:
-                served.run(count, freeze_every=EVERY if way == WAYS[2] else None)
-            longest.append(max(pauses, default=0.0))
-        results.add(f"longest pause, {way}", OURS, longest, nodes=nodes, requests=count)
-        if way == WAYS[0]:
-            start = time.perf_counter()
+    for way in ("never frozen", "frozen"):
+        longest: dict[str, list[float]] = {"filling": [], "serving": [], "a full collection": []}
+        for round_number in range(min(options.rounds, MOST_ROUNDS)):
             gc.collect()
-            full = time.perf_counter() - start
-            results.add("a full collection", OURS, [full], nodes=nodes)
-        del served
-        gc.unfreeze()
+            gc.freeze()
+            served = Served(options.seed + round_number)
+            for phase, requests in (("filling", nodes), ("serving", count)):
+                with recorded_pauses() as pauses:
+                    served.run(requests, evict=phase == "serving", freeze=way == "frozen")
+                longest[phase].append(max(pauses, default=0.0))
+            start = cpu_seconds()
+            gc.collect()
+            longest["a full collection"].append(cpu_seconds() - start)
+            del served
+            gc.unfreeze()
+        for phase, values in longest.items():
+            results.add(f"longest pause, {phase}, {way}", OURS, values, nodes=nodes)
     return results
 
 

@@ -243,7 +243,9 @@ def _benchmark(row: Series, options: Options) -> pyperf.Benchmark:
         "command": " ".join(["python", "-m", f"bench {options.name}", *_given_options()]),
         **dict(row.facts),
     }
-    return pyperf.Benchmark([pyperf.Run(row.values, metadata=metadata, collect_metadata=False)])
+    # pyperf takes no zero; a nanosecond, or a billionth of a byte, stands for nothing at all.
+    values = [max(value, 1e-9) for value in row.values]
+    return pyperf.Benchmark([pyperf.Run(values, metadata=metadata, collect_metadata=False)])
 
 
 def _given_options() -> list[str]:

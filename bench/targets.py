@@ -28,6 +28,7 @@ START, END = "<!-- targets: made by python -m bench.targets -->", "<!-- end of t
 OBSERVED = "radixcache, observed"
 WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6")
 ENGINE_STEP_S = 0.008
+SIZES = ("1,000", "1,000,000")
 
 
 class Row(NamedTuple):
@@ -145,7 +146,12 @@ def cache_rows(raw: Raw) -> Iterator[Row]:
             pair = (f"{what} of 1,000, {policy}", f"{what} of 1,000,000, {policy}")
             if raw.get("evict", pair[1]):
                 text = f"3. {what}, {policy}, 1,000,000 leaves / 1,000: at most {limit:g}x"
-                yield growth(raw, "evict", pair, limit, text)
+                row = growth(raw, "evict", pair, limit, text)
+                alone = [raw.get("evict", f"pop an entry of {n}", "heapq alone") for n in SIZES]
+                if what == "evict a page" and all(alone):
+                    factor = median(alone[1]) / median(alone[0])
+                    row = row._replace(peer=f"heapq alone {factor:.2f}x")
+                yield row
 
 
 def engine_rows(raw: Raw) -> Iterator[Row]:
@@ -193,11 +199,11 @@ def engine_rows(raw: Raw) -> Iterator[Row]:
     text = "8. a decode step, 256 running at 128k: 150 µs"
     yield at_most(raw.get("step", pair[1]), 150e-6, text, "step")
     yield growth(raw, "step", (pair[0], pair[1]), 1.1, "8. the same, 128k / 4k context: 1.1x")
-    for way in ("never frozen", "frozen again and again"):
-        longest = max(raw.get("pauses", f"longest pause, {way}"), default=None)
-        values = [] if longest is None else [longest]
-        row = at_most(values, 0.002, f"9. longest collector pause, {way}: 2 ms", "pauses")
-        yield row if way != "never frozen" else row._replace(met=None)
+    for phase, way in (("filling", "never frozen"), ("filling", "frozen"), ("serving", "frozen")):
+        longest = max(raw.get("pauses", f"longest pause, {phase}, {way}"), default=None)
+        text = f"9. longest collector pause, 200,000 nodes, {phase}, {way}: 2 ms"
+        row = at_most([] if longest is None else [longest], 0.002, text, "pauses")
+        yield row if way == "frozen" else row._replace(met=None)
     costs = raw.get("overhead", "cache and queue a step, without reuse")
     text = "10. cache and queue without reuse, of an 8 ms step: 0.3 %"
     if costs:
