@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from functools import partial
+from tempfile import TemporaryDirectory
 
 from bench.runner import OURS, ROOT, Options, Results, parse_options
 
@@ -26,10 +25,15 @@ STATEMENTS = {
 }
 
 
-def interpreter_seconds(statement: str) -> float:
-    """Return the CPU time of an interpreter that runs one statement and ends."""
+def interpreter_seconds(statement: str, compiled: str) -> float:
+    """Return the CPU time of an interpreter that runs one statement and ends.
+
+    ``compiled`` is a folder for compiled modules: installed packages come compiled too.
+    """
     command = [sys.executable, "-c", statement]
-    process = os.posix_spawn(command[0], command, {**os.environ, "PYTHONPATH": str(ROOT)})
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    own |= {"PYTHONPATH": str(ROOT), "PYTHONPYCACHEPREFIX": compiled}
+    process = os.posix_spawn(command[0], command, own)
     _, status, usage = os.wait4(process, 0)
     assert status == 0, statement
     return usage.ru_utime + usage.ru_stime
@@ -38,15 +42,13 @@ def interpreter_seconds(statement: str) -> float:
 def run(options: Options) -> Results:
     """Measure each statement less what bare Python took in the same round."""
     results = Results(options)
-    run_each: dict[str, Callable[[], float]] = {
-        name: partial(interpreter_seconds, statement) for name, statement in STATEMENTS.items()
-    }
-    values: dict[str, list[float]] = {name: [] for name in run_each}
-    for number in range(max(options.rounds * 3, 3) + 1):
-        for name, turn in run_each.items():
-            seconds = turn()
-            if number:
-                values[name].append(seconds)
+    values: dict[str, list[float]] = {name: [] for name in STATEMENTS}
+    with TemporaryDirectory() as compiled:
+        for number in range(max(options.rounds * 3, 3) + 1):
+            for name, statement in STATEMENTS.items():
+                seconds = interpreter_seconds(statement, compiled)
+                if number:
+                    values[name].append(seconds)
     bare = values.pop("bare Python")
     results.add("bare Python", "Python", bare)
     for name, whole in values.items():

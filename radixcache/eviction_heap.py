@@ -16,11 +16,12 @@ from typing import Any, TypeAlias
 from radixcache.eviction import EvictionPolicy
 from radixcache.key import Namespace
 from radixcache.results import PageIds
-from radixcache.tree import Node, path_of
+from radixcache.tree import Node, Root, path_of
 
 __all__ = ["EvictionHeap", "ProtectedTokens"]
 
 Entry: TypeAlias = tuple[Any, ...]
+Path: TypeAlias = tuple[Root, bytes]
 ProtectedTokens: TypeAlias = Callable[[Namespace, bytes], int]
 """How many leading tokens of a packed key somebody still needs."""
 
@@ -104,11 +105,11 @@ class EvictionHeap:
         heappush(self._entries, entry)
         self.drop_stale()
 
-    def best(self) -> tuple[Node, int]:
-        """Return the leaf that goes first, and how many of its last pages go before the rest.
+    def best(self) -> tuple[Node, int, Path | None]:
+        """Return the leaf that goes first, how many of its last pages go, and its path.
 
-        It stays at the top. Cost: O(log leaves), amortised over the touches since; with
-        protection O(path) more.
+        The path is None where nobody had to know it. The leaf stays at the top. Cost:
+        O(log leaves), amortised over the touches since; with protection O(path) more.
         """
         entries = self._entries
         while True:
@@ -121,12 +122,16 @@ class EvictionHeap:
                 node.entry = None
             else:
                 rank = self._rank(node)
-                need, loose = (0, len(node.pages)) if self._protected is None else self._need(node)
+                path: Path | None = None
+                need, loose = 0, len(node.pages)
+                if self._protected is not None:
+                    path = path_of(node)
+                    need, loose = self._need(path, loose)
                 same = rank is rank_then or not (rank < rank_then or rank_then < rank)
                 if same and need == need_then:
                     if self._shared_tail_pages is not None:
                         loose = min(loose, max(1, self._shared_tail_pages(node)))
-                    return node, loose
+                    return node, loose, path
                 self._replace_top(node, need, rank)
 
     def rerank_best(self) -> None:
@@ -168,15 +173,14 @@ class EvictionHeap:
 
     def need(self, leaf: Node) -> int:
         """Return 1 if the leaf's last page is needed, else 0."""
-        return 0 if self._protected is None else self._need(leaf)[0]
+        return 0 if self._protected is None else self._need(path_of(leaf), len(leaf.pages))[0]
 
-    def _need(self, leaf: Node) -> tuple[int, int]:
-        """Return whether the last page is needed, and how many last pages are alike."""
+    def _need(self, path: Path, size: int) -> tuple[int, int]:
+        """Return whether a leaf's last page is needed, and how many last pages are alike."""
         assert self._protected is not None
-        root, data = path_of(leaf)
+        root, data = path
         tokens = self._protected(root.namespace, data)
         loose = len(data) // self._page_bytes + -tokens // self._page_size
-        size = len(leaf.pages)
         return (0, min(loose, size)) if loose > 0 else (1, size)
 
     def _replace_top(self, node: Node, need: int, rank: Any) -> None:

@@ -269,11 +269,11 @@ class RadixCache(SglangNames):
         heap, tree = self._heap, self._tree
         on_evict, observed = heap.on_evict, self._observers.active
         while left:
-            leaf, loose = heap.best()
+            leaf, loose, path = heap.best()
             pages = leaf.pages
             taken = loose if loose < left else left
             if observed:
-                root, data = path_of(leaf)
+                root, data = path or path_of(leaf)
             if on_evict is not None:
                 on_evict(leaf, taken)
             if taken == len(pages):
