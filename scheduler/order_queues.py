@@ -113,6 +113,7 @@ class HRRNQueue(WaitingTree):
     def admit(self, state: RequestState, matched_tokens: int) -> None:
         """Let a request go; all others have waited for its uncached tokens."""
         super().admit(state, matched_tokens)
+        del self._at_arrival[state.arrival_seq]
         self._processed += state.prefill_tokens - matched_tokens
 
     def candidates(self) -> Iterator[Candidate]:
@@ -204,10 +205,7 @@ class DLPMQueue(WaitingTree):
     def remove(self, state: RequestState) -> None:
         """Forget a waiting request."""
         super().remove(state)
-        client = state.request.client_id
-        self._clients[client] -= 1
-        if not self._clients[client]:
-            del self._clients[client]
+        self._leave(state.request.client_id)
 
     def admit(self, state: RequestState, matched_tokens: int) -> None:
         """Let a request go at its client's cost."""
@@ -215,6 +213,7 @@ class DLPMQueue(WaitingTree):
         extend = state.prefill_tokens - matched_tokens
         self._deficits[state.request.client_id] -= self._weights.prefill_weight * extend
         self._running[state.arrival_seq] = (state, state.output_tokens)
+        self._leave(state.request.client_id)
 
     def given_up(self, state: RequestState) -> None:
         """Learn that an admitted request has ended or was retracted."""
@@ -232,6 +231,11 @@ class DLPMQueue(WaitingTree):
         for candidate in super().candidates():
             if self._deficits[candidate.state.request.client_id] > 0:
                 yield candidate
+
+    def _leave(self, client: str | None) -> None:
+        self._clients[client] -= 1
+        if not self._clients[client]:
+            del self._clients[client]
 
     def _charge(self, seq: int) -> None:
         state, charged = self._running[seq]

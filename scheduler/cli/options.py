@@ -50,6 +50,20 @@ def _positive(text: str) -> float:
     return value
 
 
+def _not_negative(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no finite number of at least 0")
+    return value
+
+
+def _tokens_or_inf(text: str) -> float:
+    return math.inf if text == "inf" else _whole(0)(text)
+
+
 def _share(text: str) -> float:
     try:
         value = float(text)
@@ -147,6 +161,24 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         "--publish",
         choices=("complete", "schedule"),
         help="when computed pages can be shared (default: the preset's, complete for ours)",
+    )
+    group.add_argument(
+        "--guard-base-tokens",
+        type=_tokens_or_inf,
+        metavar="N",
+        help="tokens of later arrivals that may go before any request, or inf (default: 4 chunks "
+        "for orders with a guard, else inf)",
+    )
+    group.add_argument(
+        "--guard-kappa",
+        type=_not_negative,
+        metavar="X",
+        help="share of the backlog at arrival on top (default: 0.5 for orders with a guard)",
+    )
+    group.add_argument(
+        "--waiting-aware",
+        action=argparse.BooleanOptionalAction,
+        help="evict what waiting requests need last (default: the policy's)",
     )
     group.add_argument(
         "--hold",

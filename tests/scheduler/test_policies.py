@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from radixcache import ConfigError, PrefixKey
-from scheduler.policies import SCHEDULE_POLICIES, SchedulePolicy, make_schedule_policy
+from scheduler.policies import SchedulePolicy
+from scheduler.registry import SCHEDULE_POLICIES, make_schedule_policy
 from scheduler.request import Request, RequestState
 
 

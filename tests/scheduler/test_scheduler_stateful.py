@@ -22,7 +22,7 @@ from scheduler.batch import Batch
 from scheduler.config import AdaptiveRatio, SchedulerConfig
 from scheduler.events import Event
 from scheduler.overtake_guard import OvertakeGuard
-from scheduler.policies import make_schedule_policy
+from scheduler.registry import make_schedule_policy
 from scheduler.rematch_queue import RematchQueue
 from scheduler.request import Request, RequestState
 from scheduler.scheduler import Scheduler
