@@ -105,15 +105,13 @@ class HRRNQueue(WaitingTree):
         super().add(state)
         self._at_arrival[state.arrival_seq] = self._processed
 
-    def remove(self, state: RequestState) -> None:
-        """Forget a waiting request."""
-        super().remove(state)
+    def _take(self, state: RequestState, claim_from: int | None) -> None:
+        super()._take(state, claim_from)
         del self._at_arrival[state.arrival_seq]
 
     def admit(self, state: RequestState, matched_tokens: int) -> None:
         """Let a request go; all others have waited for its uncached tokens."""
         super().admit(state, matched_tokens)
-        del self._at_arrival[state.arrival_seq]
         self._processed += state.prefill_tokens - matched_tokens
 
     def candidates(self) -> Iterator[Candidate]:
@@ -202,10 +200,12 @@ class DLPMQueue(WaitingTree):
         self._clients[client] += 1
         self._deficits.setdefault(client, 0)
 
-    def remove(self, state: RequestState) -> None:
-        """Forget a waiting request."""
-        super().remove(state)
-        self._leave(state.request.client_id)
+    def _take(self, state: RequestState, claim_from: int | None) -> None:
+        super()._take(state, claim_from)
+        client = state.request.client_id
+        self._clients[client] -= 1
+        if not self._clients[client]:
+            del self._clients[client]
 
     def admit(self, state: RequestState, matched_tokens: int) -> None:
         """Let a request go at its client's cost."""
@@ -213,7 +213,6 @@ class DLPMQueue(WaitingTree):
         extend = state.prefill_tokens - matched_tokens
         self._deficits[state.request.client_id] -= self._weights.prefill_weight * extend
         self._running[state.arrival_seq] = (state, state.output_tokens)
-        self._leave(state.request.client_id)
 
     def given_up(self, state: RequestState) -> None:
         """Learn that an admitted request has ended or was retracted."""
@@ -231,11 +230,6 @@ class DLPMQueue(WaitingTree):
         for candidate in super().candidates():
             if self._deficits[candidate.state.request.client_id] > 0:
                 yield candidate
-
-    def _leave(self, client: str | None) -> None:
-        self._clients[client] -= 1
-        if not self._clients[client]:
-            del self._clients[client]
 
     def _charge(self, seq: int) -> None:
         state, charged = self._running[seq]
