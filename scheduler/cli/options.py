@@ -163,6 +163,27 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         help="when computed pages can be shared (default: the preset's, complete for ours)",
     )
     group.add_argument(
+        "--output-reserve-ratio",
+        type=_share,
+        metavar="X",
+        help="share of max_new_tokens reserved at admission (default: the preset's, 1 for ours)",
+    )
+    group.add_argument(
+        "--oracle-lengths",
+        action="store_true",
+        help="let the scheduler know the true output lengths",
+    )
+
+
+def _add_order(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("order")
+    group.add_argument(
+        "--hold",
+        choices=("stop", "skip", "share", "off"),
+        help="what becomes of a request whose next page is being computed "
+        "(default: the preset's, else the policy's)",
+    )
+    group.add_argument(
         "--guard-base-tokens",
         type=_tokens_or_inf,
         metavar="N",
@@ -179,23 +200,6 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         "--waiting-aware",
         action=argparse.BooleanOptionalAction,
         help="evict what waiting requests need last (default: the policy's)",
-    )
-    group.add_argument(
-        "--hold",
-        choices=("stop", "skip", "share", "off"),
-        help="what becomes of a request whose next page is being computed "
-        "(default: the preset's, else the policy's)",
-    )
-    group.add_argument(
-        "--output-reserve-ratio",
-        type=_share,
-        metavar="X",
-        help="share of max_new_tokens reserved at admission (default: the preset's, 1 for ours)",
-    )
-    group.add_argument(
-        "--oracle-lengths",
-        action="store_true",
-        help="let the scheduler know the true output lengths",
     )
 
 
@@ -276,7 +280,7 @@ def _add_compare(commands: _Commands) -> None:
     parser.add_argument(
         "--jobs", type=_whole(1), metavar="N", help="processes (default: one a core)"
     )
-    for add in (_add_memory, _add_engine, _add_arrivals, _add_output):
+    for add in (_add_memory, _add_engine, _add_order, _add_arrivals, _add_output):
         add(parser)
     _add_input(parser)
 
@@ -300,7 +304,7 @@ def _add_replay(commands: _Commands) -> None:
         action="store_true",
         help="with --lookup: one token of each prompt has to be computed",
     )
-    for add in (_add_memory, _add_engine, _add_arrivals, _add_output):
+    for add in (_add_memory, _add_engine, _add_order, _add_arrivals, _add_output):
         add(parser)
     _add_input(parser)
 
