@@ -13,8 +13,9 @@ arithmetic is float64, and the last line tells the least margin by which a token
 above the rounding (near 1e-13) by which grouping tokens into batches can change a logit.
 
 It prints one line a scenario: requests, prefill tokens computed without and with the cache, the
-share saved, mean measured time to first token (ms) without and with it, then of the run with the
-cache: evicted pages, retractions, aborts, and whether all tokens of both runs are the model's own.
+share saved, mean measured time to first token (ms) without and with it; then of the run with the
+cache: evicted pages, pages given up for equal ones, retractions, aborts; and whether all tokens of
+both runs are the model's own.
 Only the milliseconds differ from run to run.
 
     python examples/engine_loop.py [--small]

@@ -69,7 +69,8 @@ class Client(NamedTuple):
     questions: list[list[int]]
     chat: bool
     hangs_up_after: list[int | None]
-    """Tokens of each answer after which it is aborted; None: it is read to its end."""
+    """Tokens of each answer after which it is aborted; None: it is read to its end. 0 means while
+    it waits or its first batch is in flight: with one batch at a time a token may have come."""
 
     def talk(self) -> Talk:
         """Return the talk of this client, from its start."""
