@@ -10,7 +10,7 @@ Each scenario serves the same closed-loop clients twice, with a RadixCache and w
 and compares every answer with greedy decoding by plain full passes: no pages, batches, cache or
 scheduler. Pages are filled with NaN the moment they are freed. Tokens are compared exactly: the
 arithmetic is float64, and the last line tells the least margin by which a token was chosen, far
-above the rounding (near 1e-13) by which grouping tokens into batches can change a logit.
+above the rounding (below 1e-13) by which grouping tokens into batches can change a logit.
 
 It prints one line a scenario: requests, prefill tokens computed without and with the cache, the
 share saved, mean measured time to first token (ms) without and with it; then of the run with the

@@ -2,7 +2,7 @@
 
 It shows nothing by itself: ``engine_loop.py`` runs it. Weights come from a seed. Arithmetic is
 float64, so that rounding, which depends on how tokens are grouped into matrix products, stays
-near 1e-13, while the best two logits differ by far more (``smallest_margin`` says by how much).
+below 1e-13, while the best two logits differ by far more (``smallest_margin`` says by how much).
 """
 
 from __future__ import annotations
