@@ -66,7 +66,7 @@ class Lifecycle:
         self.waiting: dict[str, RequestState] = {}
         self.flights: deque[Flight] = deque()
         self.tokenless: dict[str, Run] = {}
-        """Requests that decode, but whose prompt gave no token yet."""
+        """Requests whose prompt was computed and gave no token: its last position runs again."""
         self.now = 0.0
 
     def enter(self, state: RequestState) -> None:
