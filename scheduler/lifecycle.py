@@ -86,8 +86,6 @@ class Lifecycle:
         assert handle.prefix_tokens == pick.matched_tokens
         del self.waiting[state.rid]
         self.queue.admit(state, pick.matched_tokens)
-        if not self.holding:
-            self.queue.given_up(state)
         run = self.running.add(state, handle, pick.total_pages)
         self.ledger.reserved_pages += run.promised_pages
         state.status = RequestStatus.PREFILL
@@ -167,8 +165,7 @@ class Lifecycle:
 
     def _leave(self, run: Run) -> None:
         """Note that a run is over: its followers wait no longer, its late tokens are dropped."""
-        if self.holding:
-            self.queue.given_up(run.state)
+        self.queue.given_up(run.state)
         self.tokenless.pop(run.state.rid, None)
         if self.running.last_batch_of(run) > self.ledger.completed_id:
             for flight in self.flights:

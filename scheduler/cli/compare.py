@@ -12,7 +12,7 @@ from scheduler.cli.progress import progress_bar
 from scheduler.cli.runs import presets_of, run_names
 from scheduler.cli.workers import run_tasks
 from scheduler.cli.workload import Requests
-from scheduler.policies import SCHEDULE_POLICIES, make_schedule_policy
+from scheduler.registry import SCHEDULE_POLICIES, make_schedule_policy
 
 __all__ = ["introduction", "policies_of", "run", "runs_of"]
 

@@ -17,6 +17,7 @@ __all__ = [
     "add_input",
     "add_loads",
     "add_memory",
+    "add_order",
     "add_output",
     "add_page_size",
     "add_pages",
@@ -81,6 +82,20 @@ def tolerance(text: str) -> float:
     if not 0.001 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.001 to 1")
     return value
+
+
+def _not_negative(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no finite number of at least 0")
+    return value
+
+
+def _tokens_or_inf(text: str) -> float:
+    return math.inf if text == "inf" else whole(0)(text)
 
 
 def _share(text: str) -> float:
@@ -191,12 +206,6 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         help="when computed pages can be shared (default: the preset's, complete for ours)",
     )
     group.add_argument(
-        "--hold",
-        choices=("stop", "skip", "share", "off"),
-        help="what becomes of a request whose next page is being computed "
-        "(default: the preset's, else the policy's)",
-    )
-    group.add_argument(
         "--output-reserve-ratio",
         type=_share,
         metavar="X",
@@ -206,6 +215,35 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         "--oracle-lengths",
         action="store_true",
         help="let the scheduler know the true output lengths",
+    )
+
+
+def add_order(parser: argparse.ArgumentParser) -> None:
+    """Add what every order is bound by."""
+    group = parser.add_argument_group("order")
+    group.add_argument(
+        "--hold",
+        choices=("stop", "skip", "share", "off"),
+        help="what becomes of a request whose next page is being computed "
+        "(default: the preset's, else the policy's)",
+    )
+    group.add_argument(
+        "--guard-base-tokens",
+        type=_tokens_or_inf,
+        metavar="N",
+        help="tokens of later arrivals that may go before any request, or inf (default: 4 chunks "
+        "for orders with a guard, else inf)",
+    )
+    group.add_argument(
+        "--guard-kappa",
+        type=_not_negative,
+        metavar="X",
+        help="share of the backlog at arrival on top (default: 0.5 for orders with a guard)",
+    )
+    group.add_argument(
+        "--waiting-aware",
+        action=argparse.BooleanOptionalAction,
+        help="evict what waiting requests need last (default: the policy's)",
     )
 
 

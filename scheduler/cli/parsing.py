@@ -18,6 +18,7 @@ from scheduler.cli.options import (
     add_input,
     add_loads,
     add_memory,
+    add_order,
     add_output,
     add_page_size,
     add_pages,
@@ -66,7 +67,7 @@ def _add_compare(commands: _Commands) -> None:
     parser = commands.add_parser(
         "compare", help="several orders on one trace, with the optimum beside them"
     )
-    for add in (_add_runs, add_memory, add_engine, add_time, add_arrivals, add_output):
+    for add in (_add_runs, add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
         add(parser)
     add_input(parser)
 
@@ -112,7 +113,7 @@ def _add_sweep(commands: _Commands) -> None:
         metavar="X",
         help="relative distance to a rate that fails (default: 0.02)",
     )
-    for add in (add_pages, add_engine, add_time, add_output):
+    for add in (add_pages, add_engine, add_order, add_time, add_output):
         add(parser)
     add_input(parser)
     parser.set_defaults(capacity_tokens=None, rate=None, load=None, time_scale=None, seed=0)
@@ -137,7 +138,7 @@ def _add_replay(commands: _Commands) -> None:
         action="store_true",
         help="with --lookup: one token of each prompt has to be computed",
     )
-    for add in (add_memory, add_engine, add_time, add_arrivals, add_output):
+    for add in (add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
         add(parser)
     add_input(parser)
 
@@ -214,8 +215,8 @@ def command_line(arguments: argparse.Namespace) -> str:
         if name == "trace":
             words.insert(2, str(value))
             continue
-        words.append(option_of(name))
-        if value is not True:
+        words.append(option_of(f"no_{name}" if value is False else name))
+        if not isinstance(value, bool):
             values = value if isinstance(value, tuple) else (value,)
             words.append(",".join(str(item).removesuffix(".0") for item in values))
     # A path may hold bytes that are no text.

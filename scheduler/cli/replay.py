@@ -20,7 +20,7 @@ from scheduler.cli.progress import counted, progress_bar
 from scheduler.cli.runs import presets_of
 from scheduler.cli.workload import notes_on, opened, page_size_of
 from scheduler.lookup import LookupResult, lookup_replay
-from scheduler.policies import make_schedule_policy
+from scheduler.registry import make_schedule_policy
 from scheduler.report.metrics import METRICS
 from scheduler.report.summary import Summary
 

@@ -10,7 +10,8 @@ from radixcache.errors import ConfigError
 from scheduler.cli.progress import Bar
 from scheduler.cli.workload import Requests
 from scheduler.config import AdaptiveRatio, SchedulerConfig
-from scheduler.policies import make_schedule_policy
+from scheduler.queues import make_guard
+from scheduler.registry import make_schedule_policy
 from scheduler.report.recorder import Recorder
 from scheduler.report.summary import Summary, summarize
 from scheduler.sim.closed_loop import ClosedLoop
@@ -82,6 +83,9 @@ def _engine(
         max_in_flight=arguments.max_in_flight,
         publish=arguments.publish,
         hold=arguments.hold,
+        guard_base_tokens=arguments.guard_base_tokens,
+        guard_kappa=arguments.guard_kappa,
+        waiting_aware=arguments.waiting_aware,
         output_reserve_ratio=arguments.output_reserve_ratio,
     )
 
@@ -125,6 +129,8 @@ def _assumptions(
     config = settings.scheduler
     order = make_schedule_policy(policy)
     lookahead = order.default_lookahead if config.lookahead is None else config.lookahead
+    guard = make_guard(order, config)
+    aware = order.default_waiting_aware if config.waiting_aware is None else config.waiting_aware
     known = "true output lengths" if arguments.oracle_lengths else "max_new_tokens"
     return {
         **loaded.assumptions,
@@ -136,6 +142,8 @@ def _assumptions(
         "publish": config.publish,
         "hold": config.hold or order.default_hold,
         "lookahead": lookahead,
+        "guard": guard.describe(),
+        "waiting_aware": "yes" if aware else "no",
         "eviction": settings.eviction,
         "output_reserve": _reserve(config, known),
         "preset": preset.name if "," in arguments.preset else f"{preset.name} ({preset.title})",

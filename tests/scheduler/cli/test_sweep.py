@@ -80,7 +80,17 @@ def test_a_cell_is_the_run_of_compare(capsys: pytest.CaptureFixture[str]) -> Non
 def test_the_command_in_the_rows_makes_them_again(capsys: pytest.CaptureFixture[str]) -> None:
     ran = run(capsys, *GRID, "--csv", "--chunk-tokens", "512", "--poisson", "--rates", "3")
     assert ran.code == 2  # two loads
-    first = run(capsys, *GRID, "--csv", "--chunk-tokens", "512", "--oracle-lengths")
+    first = run(
+        capsys,
+        *GRID,
+        "--csv",
+        "--chunk-tokens",
+        "512",
+        "--oracle-lengths",
+        "--no-waiting-aware",
+        "--guard-base-tokens",
+        "inf",
+    )
     (command,) = {row["command"] for row in rows_of(first.out)}
     assert "--jobs" not in command
     again = run(capsys, *shlex.split(command)[1:], "--csv", "--quiet", "--jobs", "1")
