@@ -11,7 +11,14 @@ import numpy as np
 
 from radixcache import KeyKind
 from radixcache.errors import ConfigError
-from scheduler.cli.loaded import DEFAULT_LOAD, Bounds, Requests, Sessions, adapt_by, bounds_of
+from scheduler.cli.loaded import (
+    Bounds,
+    Requests,
+    Sessions,
+    adapt_by,
+    bounds_of,
+    setting_of,
+)
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_span_scale, poisson_starts, rate_span_scale
 from scheduler.sim.closed_loop import CLOSED_LOOP
@@ -169,12 +176,13 @@ def _started(
             1.0,
         )
     factor = arguments.time_scale or 1.0
-    load = arguments.load
-    if arguments.trace is None and arguments.rate is None and arguments.time_scale is None:
-        load = load or (DEFAULT_LOAD if extent.span_s else None)
-    if arguments.rate is not None:
-        factor = rate_span_scale(extent.span_s, extent.turns - 1, arguments.rate)
-        assumed["rate"] = f"{arguments.rate:g} requests/s if all turns came while sessions start"
+    load, rate = arguments.load, arguments.rate
+    setting = setting_of(arguments)
+    if setting is not None and rate is None and load is None and arguments.time_scale is None:
+        rate = setting.rate if extent.span_s else None
+    if rate is not None:
+        factor = rate_span_scale(extent.span_s, extent.turns - 1, rate)
+        assumed["rate"] = f"{rate:g} requests/s if all turns came while sessions start"
     elif load is not None:
         factor = load_span_scale(
             extent.span_s, load, bounds.optimal.prefill_tokens, cost.prefill_tokens_per_s

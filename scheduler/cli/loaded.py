@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from radixcache import KeyKind
 from scheduler.optimal import OptimalBound, OptimalMeter, computed_key
@@ -14,9 +15,42 @@ from scheduler.sim.run import with_oracle_length
 from scheduler.sim.source import OpenLoop, RequestSource
 from scheduler.trace.sessions import SessionPlan, open_loop
 
-__all__ = ["DEFAULT_LOAD", "Bounds", "Requests", "Sessions", "adapt_by", "bounds_of"]
+__all__ = [
+    "DEFAULT_CAPACITY_TOKENS",
+    "WORKLOAD_SETTINGS",
+    "Bounds",
+    "Requests",
+    "Sessions",
+    "Setting",
+    "adapt_by",
+    "bounds_of",
+    "setting_of",
+]
 
-DEFAULT_LOAD = 0.9
+DEFAULT_CAPACITY_TOKENS = 1_048_576
+
+
+class Setting(NamedTuple):
+    """The KV memory and the load at which a built-in workload tells orders apart."""
+
+    capacity_tokens: int
+    rate: float
+    """Requests/s: the default cost model carries them with a good order."""
+
+
+WORKLOAD_SETTINGS: dict[str, Setting] = {
+    "sharegpt-like": Setting(65_536, 8.0),
+    "few-shot": Setting(131_072, 8.0),
+    "chat": Setting(1_048_576, 20.0),
+    "agents": Setting(1_572_864, 3.0),
+    "tree": Setting(262_144, 20.0),
+    "unique": Setting(1_048_576, 6.0),
+}
+
+
+def setting_of(arguments: argparse.Namespace) -> Setting | None:
+    """Return the setting of the built-in workload, None for a trace."""
+    return None if arguments.trace is not None else WORKLOAD_SETTINGS[arguments.workload]
 
 
 def adapt_by(arguments: argparse.Namespace) -> Callable[[Request], Request]:

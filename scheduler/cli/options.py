@@ -30,7 +30,7 @@ __all__ = [
 
 DEFAULT_POLICIES = "fcfs,spf,sglang-lpm,lpm"
 WORKLOADS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
-DEFAULT_WORKLOAD = "few-shot"
+DEFAULT_WORKLOAD = "sharegpt-like"
 DEFAULT_MAX_NEW_TOKENS = 2048
 
 
@@ -160,7 +160,7 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
         "--capacity-tokens",
         type=whole(1),
         metavar="N",
-        help="KV memory (default: 131072 for few-shot, else 1048576)",
+        help="KV memory (default: the workload's own, 1048576 for a trace)",
     )
     add_pages(group)
 
@@ -277,8 +277,8 @@ def add_loads(group: argparse._ArgumentGroup, *, several: bool) -> None:
     """Add the load axis; for several values its names are plural."""
     loads = group.add_mutually_exclusive_group()
     for name, metavar, text in (
-        ("rate", "R", "requests/s on average"),
-        ("load", "RHO", "load relative to the DFS optimum (default: 0.9 for a workload)"),
+        ("rate", "R", "requests/s on average (default: the workload's own)"),
+        ("load", "RHO", "load relative to the DFS optimum"),
         ("time-scale", "X", "factor on recorded times (default: 1 for a trace)"),
     ):
         if several:

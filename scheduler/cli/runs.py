@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
+from scheduler.cli.loaded import DEFAULT_CAPACITY_TOKENS, setting_of
 from scheduler.cli.progress import Bar
 from scheduler.cli.workload import Requests
 from scheduler.config import AdaptiveRatio, SchedulerConfig
@@ -29,9 +30,6 @@ __all__ = [
     "settings_of",
 ]
 
-_DEFAULT_CAPACITY_TOKENS = 1_048_576
-_FEW_SHOT_CAPACITY_TOKENS = 131_072
-
 
 def cost_model_of(arguments: argparse.Namespace) -> CostModel:
     """Return the cost model of the command line.
@@ -51,8 +49,8 @@ def capacity_of(arguments: argparse.Namespace) -> int:
     """Return the KV memory in tokens."""
     if arguments.capacity_tokens is not None:
         return int(arguments.capacity_tokens)
-    few_shot = arguments.trace is None and arguments.workload == "few-shot"
-    return _FEW_SHOT_CAPACITY_TOKENS if few_shot else _DEFAULT_CAPACITY_TOKENS
+    setting = setting_of(arguments)
+    return DEFAULT_CAPACITY_TOKENS if setting is None else setting.capacity_tokens
 
 
 def settings_of(

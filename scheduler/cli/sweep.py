@@ -11,7 +11,7 @@ from itertools import product
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, CellSpec
 from scheduler.cli.compare import introduction, runs_of
-from scheduler.cli.loaded import DEFAULT_LOAD
+from scheduler.cli.loaded import setting_of
 from scheduler.cli.output import check_writable, emit, print_sweep, say
 from scheduler.cli.parsing import command_line
 from scheduler.cli.progress import Bar, progress_bar
@@ -99,7 +99,8 @@ def _grid(arguments: argparse.Namespace) -> list[CellSpec]:
         for value in values or ()
     ]
     if not loads and arguments.target_ttft_p99 is None:
-        loads = [{"load": DEFAULT_LOAD} if arguments.trace is None else {"time_scale": 1.0}]
+        setting = setting_of(arguments)
+        loads = [{"time_scale": 1.0} if setting is None else {"rate": setting.rate}]
     return [
         CellSpec(run=run, seed=seed, capacity_tokens=capacity, **load)
         for capacity, load, run, seed in product(

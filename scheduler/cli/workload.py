@@ -11,7 +11,7 @@ import numpy as np
 from radixcache import KeyKind
 from radixcache.errors import ConfigError
 from scheduler.cli.closed_loop import SessionRows, read_sessions
-from scheduler.cli.loaded import DEFAULT_LOAD, Bounds, Requests, adapt_by, bounds_of
+from scheduler.cli.loaded import Bounds, Requests, adapt_by, bounds_of, setting_of
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_time_scale, poisson, rate_time_scale, scaled
 from scheduler.sim.cost_model import CostModel
@@ -154,13 +154,14 @@ def _timed(
             assumed["ticks"] = f"spread inside {report.tick_s:g} s"
     else:
         assumed["ticks"] = "kept as recorded"
-    load = arguments.load
-    if arguments.trace is None and arguments.rate is None and arguments.time_scale is None:
-        load = load or DEFAULT_LOAD
+    load, rate = arguments.load, arguments.rate
+    setting = setting_of(arguments)
+    if setting is not None and rate is None and load is None and arguments.time_scale is None:
+        rate = setting.rate
     factor = arguments.time_scale or 1.0
-    if arguments.rate is not None:
-        factor = rate_time_scale(requests, arguments.rate)
-        assumed["rate"] = f"{arguments.rate:g} requests/s on average"
+    if rate is not None:
+        factor = rate_time_scale(requests, rate)
+        assumed["rate"] = f"{rate:g} requests/s on average"
     elif load is not None:
         factor = load_time_scale(
             requests, load, bounds.optimal.prefill_tokens, cost.prefill_tokens_per_s
