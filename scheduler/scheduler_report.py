@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from operator import add, attrgetter, sub
 from typing import Protocol
 
 from radixcache import PrefixKey
@@ -61,11 +63,18 @@ class Totals:
 
     def minus(self, other: Totals) -> Totals:
         """Return the difference, counter by counter."""
-        return Totals(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+        return Totals(*map(sub, _counters(self), _counters(other)))
+
+    def plus(self, other: Totals) -> Totals:
+        """Return the sum, counter by counter."""
+        return Totals(*map(add, _counters(self), _counters(other)))
 
     def copy(self) -> Totals:
         """Return the counters as they are now."""
-        return self.minus(Totals())
+        return Totals(*_counters(self))
+
+
+_counters: Callable[[Totals], tuple[int, ...]] = attrgetter(*(f.name for f in fields(Totals)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +163,6 @@ class Tally:
             output_tokens=state.output_tokens,
         )
         self._ring.append(one)
-        self._add(one, 1)
+        self._window = self._window.plus(one)
         if len(self._ring) > self._size:
-            self._add(self._ring.popleft(), -1)
-
-    def _add(self, one: Totals, sign: int) -> None:
-        for field in fields(one):
-            name = field.name
-            setattr(self._window, name, getattr(self._window, name) + sign * getattr(one, name))
+            self._window = self._window.minus(self._ring.popleft())

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from radixcache import KeyKind, Namespace, PrefixCache
+from radixcache.errors import IntegrityError
+from scheduler.policies import FCFS
 from scheduler.request import RequestState
 from scheduler.waiting_queue import Candidate
+from scheduler.waiting_tree import WaitingTree
 
 __all__ = ["SGLangQueue"]
 
@@ -23,13 +26,15 @@ class SGLangQueue:
     list stays as it is: what is left of the last order, then the new arrivals. Nothing is
     ever held, and admissions within a pass do not change the order.
 
+    The lengths it reports come from a ``WaitingTree`` beside the list, which SGLang has not.
+
     Cost: O(waiting) matches a pass, none above 128.
 
     Ref: SGLang 0.5.23 ``managers/schedule_policy.py`` (``_compute_prefix_matches``,
     ``_sort_by_longest_prefix``, ``_determine_active_policy``).
     """
 
-    __slots__ = ("_cache", "_few_bytes", "_states")
+    __slots__ = ("_cache", "_few_bytes", "_states", "_tree")
 
     def __init__(self, cache: PrefixCache) -> None:
         self._cache = cache
@@ -38,6 +43,11 @@ class SGLangQueue:
             -(-_FEW_TOKENS // cache.page_size) if blocks else _FEW_TOKENS
         )
         self._states: dict[int, RequestState] = {}
+        self._tree = WaitingTree(cache, FCFS(), hold=False)
+
+    def close(self) -> None:
+        """Stop watching the cache; the queue is of no use afterwards."""
+        self._tree.close()
 
     def __len__(self) -> int:
         return len(self._states)
@@ -69,15 +79,17 @@ class SGLangQueue:
         """Append an arrival, or a request that was retracted."""
         assert state.arrival_seq not in self._states
         self._states[state.arrival_seq] = state
+        self._tree.add(state)
 
     def remove(self, state: RequestState) -> None:
         """Forget a waiting request that was aborted."""
         del self._states[state.arrival_seq]
+        self._tree.remove(state)
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield the waiting requests in the order of the last pass."""
         for state in self._states.values():
-            yield Candidate(state, self._matched(state), held=False)
+            yield self._tree.look(state)
 
     def admit(self, state: RequestState, matched_tokens: int) -> None:
         """Let a request go."""
@@ -91,21 +103,21 @@ class SGLangQueue:
 
     @property
     def backlog_tokens(self) -> int:
-        """Uncached tokens of all waiting requests. Cost: a peek each."""
-        return sum(s.prefill_tokens - self._matched(s) for s in self._states.values())
+        """Uncached tokens of all waiting requests. Cost: O(1)."""
+        return self._tree.backlog_tokens
 
     @property
     def matched_tokens(self) -> int:
-        """Cached tokens of all waiting requests. Cost: a peek each."""
-        return sum(map(self._matched, self._states.values()))
+        """Cached tokens of all waiting requests. Cost: O(1)."""
+        return self._tree.matched_tokens
 
     @property
     def pending_optimal_tokens(self) -> int:
-        """Uncached tokens of all waiting requests: shared pages are not told apart here."""
-        return self.backlog_tokens
+        """Tokens of the distinct uncached pages that waiting requests need. Cost: O(1)."""
+        return self._tree.pending_optimal_tokens
 
     def check(self) -> None:
-        """Verify nothing: the list is all there is."""
-
-    def _matched(self, state: RequestState) -> int:
-        return self._cache.peek(state.key, state.cap_tokens).prefix_tokens
+        """Verify that the list and the tree hold the same requests, and the tree itself."""
+        if len(self._tree) != len(self._states):
+            raise IntegrityError(f"{len(self._states)} wait, the tree holds {len(self._tree)}")
+        self._tree.check()

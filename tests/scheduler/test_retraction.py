@@ -1,0 +1,89 @@
+"""Who gives its pages back, and what becomes of it."""
+
+from __future__ import annotations
+
+from radixcache import PrefixKey
+from scheduler.events import Admitted, Finished, Retracted
+from scheduler.request import RequestStatus
+from scheduler.retraction import choose_victim, lost_tokens
+from tests.models.scheduler_driver import SchedulerDriver
+
+
+def runs(d: SchedulerDriver) -> dict[str, int]:
+    running = d.scheduler._life.running
+    return {rid: lost_tokens(run, running, 1) for rid, run in running.by_rid.items()}
+
+
+def test_the_one_with_least_unpublished_work_goes() -> None:
+    d = SchedulerDriver(40, max_tokens_per_step=3)
+    d.submit("a", [1, 2], max_new_tokens=9)
+    d.submit("b", [3, 4], max_new_tokens=9)
+    d.step()
+    d.step({"a": ([5, 6, 7], None), "b": ([5], None)})
+    assert runs(d) == {"a": 3, "b": 1}
+    assert choose_victim(d.scheduler._life.running, 1).state.rid == "b"
+
+
+def test_among_equals_the_latest_arrival_goes() -> None:
+    d = SchedulerDriver(40, max_running=2, policy="spf")
+    d.submit("long", [1, 2, 3], max_new_tokens=9)
+    d.submit("short", [4, 5], max_new_tokens=9)
+    d.step()
+    assert list(runs(d)) == ["short", "long"]
+    assert choose_victim(d.scheduler._life.running, 1).state.rid == "short"
+
+
+def test_a_retracted_request_keeps_its_arrival_and_its_work() -> None:
+    d = SchedulerDriver(8, output_reserve_ratio=0.0, policy="fcfs")
+    d.submit("a", [1, 2], max_new_tokens=6)
+    d.submit("b", [3, 4], max_new_tokens=6)
+    while not d.states["b"].retractions:
+        d.step()
+    state = d.states["b"]
+    assert (state.status, state.arrival_seq, state.retractions) == (RequestStatus.WAITING, 1, 1)
+    assert state.prefill_tokens == 2 + state.output_tokens
+    # All its computed pages went to the cache, but for what "a" needed at once.
+    assert d.cached([3, 4, 90, 90]) >= 3
+    d.run()
+    assert d.ended == {"a": "length", "b": "length"}
+    assert state.first_token_s is not None
+    assert state.resumed_tokens + state.recomputed_tokens >= state.retracted_tokens - 1
+    assert state.hit_tokens == 0
+
+
+def test_a_victim_in_flight_gives_its_pages_when_its_step_completes() -> None:
+    d = SchedulerDriver(8, output_reserve_ratio=0.0, policy="fcfs", max_in_flight=2)
+    d.submit("a", [1, 2], max_new_tokens=7)
+    d.submit("b", [3, 4], max_new_tokens=7)
+    flights = [d.schedule(), d.schedule()]
+    while not d.states["b"].retractions:
+        d.complete(flights.pop(0))
+        flights.append(d.schedule())
+    # "a" needs the pages of "b", which the step before still writes: it waits one step.
+    assert flights.pop().is_empty
+    sampled = d.states["b"].output_tokens
+    d.complete(flights.pop(0))
+    assert d.states["b"].output_tokens == sampled
+    assert d.schedule().rids == ("a",)
+
+
+def test_the_place_of_one_that_ended_is_used_in_the_same_step() -> None:
+    d = SchedulerDriver(8, output_reserve_ratio=0.0, policy="fcfs")
+    d.serve("kept", [70, 71])
+    pin = d.cache.match(PrefixKey([70, 71]))
+    d.submit("a", [1, 2], max_new_tokens=9)
+    d.submit("b", [3], max_new_tokens=9)
+    kinds: list[type] = []
+    while Finished not in kinds:
+        batch = d.schedule()
+        kinds = [type(event) for event in batch.events]
+        if not batch.is_empty:
+            d.complete(batch)
+    # Somebody keeps two pages pinned: "a" finds no more room, even alone; "b" goes on.
+    assert kinds == [Finished, Admitted]
+    assert d.ended["a"] == "capacity"
+    d.run()
+    assert d.states["b"].retractions == 1
+    assert Retracted not in kinds
+    d.cache.release(pin)
+    assert d.all_back
