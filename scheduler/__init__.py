@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from scheduler.batch import Batch, PageRemap, PrefillChunk, RowChange, StepRecord
     from scheduler.config import SchedulerConfig
     from scheduler.events import Admitted, Event, Finished, FirstToken, Retracted
+    from scheduler.overtake_guard import OvertakeGuard
     from scheduler.policies import (
         FCFS,
         LPM,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from scheduler.scheduler import Scheduler, Ticket
     from scheduler.scheduler_report import SchedulerReport, Totals
     from scheduler.waiting_queue import Candidate, WaitingQueue
+    from scheduler.waiting_tree import WaitingTree
 
 __all__ = [
     "FCFS",
@@ -36,6 +38,7 @@ __all__ = [
     "Event",
     "Finished",
     "FirstToken",
+    "OvertakeGuard",
     "PageRemap",
     "PrefillChunk",
     "Request",
@@ -52,6 +55,7 @@ __all__ = [
     "Ticket",
     "Totals",
     "WaitingQueue",
+    "WaitingTree",
     "make_schedule_policy",
 ]
 
@@ -60,6 +64,7 @@ _MODULES = {
     "scheduler.batch": ("Batch", "PageRemap", "PrefillChunk", "RowChange", "StepRecord"),
     "scheduler.config": ("SchedulerConfig",),
     "scheduler.events": ("Admitted", "Event", "Finished", "FirstToken", "Retracted"),
+    "scheduler.overtake_guard": ("OvertakeGuard",),
     "scheduler.policies": (
         "FCFS",
         "LPM",
@@ -73,6 +78,7 @@ _MODULES = {
     "scheduler.scheduler": ("Scheduler", "Ticket"),
     "scheduler.scheduler_report": ("SchedulerReport", "Totals"),
     "scheduler.waiting_queue": ("Candidate", "WaitingQueue"),
+    "scheduler.waiting_tree": ("WaitingTree",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

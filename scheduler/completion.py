@@ -48,10 +48,13 @@ class Completer:
             decodes = outcome.decodes
             if outcome.uniform is not None:
                 decodes = [(outcome.uniform[i : i + 1], None) for i in range(len(outcome.uniform))]
-            for run, (tokens, reason) in zip(flight.decodes.runs, decodes, strict=True):
+            lengths = flight.batch.lengths[len(flight.chunk_runs) :].tolist()
+            for run, length, (tokens, reason) in zip(
+                flight.decodes.runs, lengths, decodes, strict=True
+            ):
                 if run.alive:
                     life.running.pending_tokens[run.slot] -= life.config.max_tokens_per_step
-                    self._receive(run, tokens, reason, events)
+                    self._receive(run, length, tokens, reason, events)
         return events
 
     def _complete_chunk(
@@ -70,17 +73,25 @@ class Completer:
             if not tokens and run.state.first_token_s is None:
                 life.tokenless[run.state.rid] = run
             life.running.pending_tokens[run.slot] -= 1
-            self._receive(run, tokens, reason, events)
+            self._receive(run, chunk.stop_tokens, tokens, reason, events)
         elif reason is not None:
             events.append(life.end(run, reason)[0])
 
-    def _receive(self, run: Run, tokens: TokenIds, reason: str | None, events: list[Event]) -> None:
+    def _receive(
+        self,
+        run: Run,
+        length_tokens: int,
+        tokens: TokenIds,
+        reason: str | None,
+        events: list[Event],
+    ) -> None:
         """Take the tokens of a step that may bring some; end the request if it is done."""
         life, state, slot = self._life, run.state, run.slot
         running = life.running
         final = int(running.final_tokens[slot])
         known = int(running.known_tokens[slot])
-        taken = tokens[: final - known]
+        # The step had pages up to its length; the token sampled last needs none.
+        taken = tokens[: min(final, length_tokens + 1) - known]
         if taken:
             state.outputs.extend(taken)
             known += len(taken)

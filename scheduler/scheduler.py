@@ -177,9 +177,9 @@ class Scheduler:
 
         ``results[rid] = (new token ids, finish reason or None)``; a request that is left out
         got no tokens. A decode step may bring up to ``max_tokens_per_step``, the end of a
-        prompt one, the chunks before none. Tokens beyond ``max_new_tokens``, and those of
-        requests that have ended meanwhile, are dropped. A request with all its tokens ends
-        with "length".
+        prompt one, the chunks before none. Tokens beyond ``max_new_tokens`` or the length
+        planned for the step, and those of requests that have ended meanwhile, are dropped. A
+        request with all its tokens ends with "length".
 
         Raises:
             BatchOrderError: another batch is due, or the results do not fit this one.

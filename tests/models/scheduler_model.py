@@ -161,7 +161,8 @@ class EngineModel:
                 ids = [token_of(rid, told.given + i) for i in range(count)]
                 results[rid] = (ids, accepted[rid][1])
                 if is_live:
-                    told.given += min(count, told.request.max_new_tokens - told.given)
+                    room = stop + 1 - told.request.prompt_tokens - told.given
+                    told.given += min(count, told.request.max_new_tokens - told.given, room)
         for row, chain, stop in reads:
             for position in range(stop):
                 held = self.slots[row[position // page_size]][position % page_size]

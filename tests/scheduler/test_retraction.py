@@ -87,3 +87,17 @@ def test_the_place_of_one_that_ended_is_used_in_the_same_step() -> None:
     assert Retracted not in kinds
     d.cache.release(pin)
     assert d.all_back
+
+
+def test_a_step_cut_at_the_pool_s_end_takes_no_more_tokens_than_it_has_pages_for() -> None:
+    d = SchedulerDriver(6, output_reserve_ratio=0.0, max_tokens_per_step=3)
+    d.submit("r", [1, 2, 3], max_new_tokens=30)
+    d.step()
+    d.step({"r": ([5, 6], None)})
+    batch = d.schedule()
+    assert (batch.positions.tolist(), batch.lengths.tolist()) == ([5], [6])
+    d.complete(batch, {"r": ([7, 8, 9], None)})
+    assert list(d.states["r"].outputs) == [90, 5, 6, 7]
+    assert d.schedule().is_empty
+    assert d.ended == {"r": "capacity"}
+    assert d.all_back
