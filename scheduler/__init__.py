@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scheduler.admission import AdmissionRefusal
     from scheduler.batch import Batch, PageRemap, PrefillChunk, RowChange, StepRecord
-    from scheduler.config import SchedulerConfig
+    from scheduler.config import AdaptiveRatio, SchedulerConfig
     from scheduler.events import Admitted, Event, Finished, FirstToken, Retracted
     from scheduler.overtake_guard import OvertakeGuard
     from scheduler.policies import (
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         LPM,
         SCHEDULE_POLICIES,
         SPF,
+        PriorityFirst,
         SchedulePolicy,
         SGLangLPM,
         make_schedule_policy,
@@ -31,6 +32,7 @@ __all__ = [
     "LPM",
     "SCHEDULE_POLICIES",
     "SPF",
+    "AdaptiveRatio",
     "AdmissionRefusal",
     "Admitted",
     "Batch",
@@ -41,6 +43,7 @@ __all__ = [
     "OvertakeGuard",
     "PageRemap",
     "PrefillChunk",
+    "PriorityFirst",
     "Request",
     "RequestState",
     "RequestStatus",
@@ -62,12 +65,13 @@ __all__ = [
 _MODULES = {
     "scheduler.admission": ("AdmissionRefusal",),
     "scheduler.batch": ("Batch", "PageRemap", "PrefillChunk", "RowChange", "StepRecord"),
-    "scheduler.config": ("SchedulerConfig",),
+    "scheduler.config": ("AdaptiveRatio", "SchedulerConfig"),
     "scheduler.events": ("Admitted", "Event", "Finished", "FirstToken", "Retracted"),
     "scheduler.overtake_guard": ("OvertakeGuard",),
     "scheduler.policies": (
         "FCFS",
         "LPM",
+        "PriorityFirst",
         "SCHEDULE_POLICIES",
         "SPF",
         "SGLangLPM",

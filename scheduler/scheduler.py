@@ -17,7 +17,7 @@ from radixcache.errors import (
 from scheduler.batch import Batch
 from scheduler.completion import Completer
 from scheduler.config import SchedulerConfig
-from scheduler.entry import check_fits, check_request
+from scheduler.entry import check_fits, check_preemption, check_request
 from scheduler.events import Event, Finished
 from scheduler.integrity import check_scheduler
 from scheduler.lifecycle import Lifecycle
@@ -26,6 +26,7 @@ from scheduler.page_ledger import PageLedger, Pool
 from scheduler.picking import Picker
 from scheduler.planner import Planner
 from scheduler.policies import SchedulePolicy, make_schedule_policy
+from scheduler.preemption import make_preemptor
 from scheduler.queues import make_queue
 from scheduler.request import Request, RequestState
 from scheduler.results import Result
@@ -59,7 +60,8 @@ class Scheduler:
     default hold and lookahead. ``guard`` bounds overtaking; without one it is measured only.
 
     Raises:
-        ConfigError: the page sizes of config and cache differ, or no policy has this name.
+        ConfigError: the page sizes of config and cache differ, no policy has this name, or
+            preemption for priority is asked for without priority classes.
 
     """
 
@@ -84,7 +86,9 @@ class Scheduler:
         """What is done with a request whose next page is being computed."""
         self.config = config
         self.queue = make_queue(self.policy, cache) if queue is None else queue
-        self.guard = OvertakeGuard[RequestState]() if guard is None else guard
+        class_of = self.policy.priority_class
+        self.guard = OvertakeGuard(class_of=class_of) if guard is None else guard
+        check_preemption(config, self.policy, self.guard)
         self._cache = cache
         self._optimal = optimal
         self._life = Lifecycle(
@@ -93,12 +97,14 @@ class Scheduler:
             self.queue,
             self.guard,
             holding=self.hold != "off",
+            class_of=class_of,
         )
         lookahead = config.lookahead
         picker = Picker(
             self._life,
             hold=self.hold,
             lookahead=self.policy.default_lookahead if lookahead is None else lookahead,
+            preemptor=make_preemptor(self._life),
         )
         self._planner = Planner(self._life, picker)
         self._completer = Completer(self._life, "I" if cache.kind is KeyKind.TOKENS else "Q")

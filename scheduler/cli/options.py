@@ -156,6 +156,13 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         "(default: the preset's, else the policy's)",
     )
     group.add_argument(
+        "--preempt-priority-gap",
+        type=_whole(1),
+        metavar="N",
+        help="a waiting request takes the pages of running ones whose priority is lower by N "
+        "(default: none does; needs priority+ORDER)",
+    )
+    group.add_argument(
         "--prefill-rate",
         type=_positive,
         metavar="R",

@@ -79,6 +79,7 @@ def _engine(
         publish=arguments.publish,
         hold=arguments.hold,
         output_reserve_ratio=arguments.output_reserve_ratio,
+        preempt_priority_gap=arguments.preempt_priority_gap,
     )
 
 
@@ -133,10 +134,17 @@ def _assumptions(
         "hold": config.hold or order.default_hold,
         "lookahead": lookahead,
         "eviction": settings.eviction,
+        **_preemption(config),
         "output_reserve": _reserve(config, known),
         "preset": preset.name if "," in arguments.preset else f"{preset.name} ({preset.title})",
         "engine": settings.cost.describe(),
     }
+
+
+def _preemption(config: SchedulerConfig) -> dict[str, int]:
+    """Say from which difference of priorities on a request preempts another, if any does."""
+    gap = config.preempt_priority_gap
+    return {} if gap is None else {"preempt_priority_gap": gap}
 
 
 def _reserve(config: SchedulerConfig, known: str) -> str:

@@ -21,7 +21,7 @@ def test_the_one_with_least_unpublished_work_goes() -> None:
     d.step()
     d.step({"a": ([5, 6, 7], None), "b": ([5], None)})
     assert runs(d) == {"a": 3, "b": 1}
-    assert choose_victim(d.scheduler._life.running, 1).state.rid == "b"
+    assert choose_victim(d.scheduler._life.running, d.scheduler._life.victim_key).state.rid == "b"
 
 
 def test_among_equals_the_latest_arrival_goes() -> None:
@@ -30,7 +30,9 @@ def test_among_equals_the_latest_arrival_goes() -> None:
     d.submit("short", [4, 5], max_new_tokens=9)
     d.step()
     assert list(runs(d)) == ["short", "long"]
-    assert choose_victim(d.scheduler._life.running, 1).state.rid == "short"
+    assert (
+        choose_victim(d.scheduler._life.running, d.scheduler._life.victim_key).state.rid == "short"
+    )
 
 
 def test_a_retracted_request_keeps_its_arrival_and_its_work() -> None:
