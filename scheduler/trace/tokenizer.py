@@ -52,25 +52,26 @@ class PieceTokenizer:
     name = "pieces"
 
     def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
+        self._ids = _PieceIds()
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a text.
 
         >>> len(PieceTokenizer().encode("The quick brown fox jumps over 13 dogs."))
-        9
+        10
         """
-        known = self._ids
-        ids = []
-        for piece in PIECE.findall(text):
-            token = known.get(piece)
-            if token is None:
-                if len(known) >= REMEMBERED_PIECES:
-                    known.clear()
-                token = crc32(piece.encode(errors="surrogatepass")) & 0x7FFFFFFF
-                known[piece] = token
-            ids.append(token)
-        return ids
+        return list(map(self._ids.__getitem__, PIECE.findall(text)))
+
+
+class _PieceIds(dict[str, int]):
+    """Ids of the pieces seen so far; forgets them all when there are too many."""
+
+    def __missing__(self, piece: str) -> int:
+        if len(self) >= REMEMBERED_PIECES:
+            self.clear()
+        token = crc32(piece.encode(errors="surrogatepass")) & 0x7FFFFFFF
+        self[piece] = token
+        return token
 
 
 class _LoadedTokenizer:
@@ -96,7 +97,7 @@ def load_tokenizer(path: str) -> Tokenizer:
     Raises: ConfigError when the package is absent or the file is no tokenizer.
     """
     try:
-        from tokenizers import Tokenizer as Loaded  # type: ignore[import-not-found] # extra
+        from tokenizers import Tokenizer as Loaded  # type: ignore[import-not-found, unused-ignore] # extra
     except ImportError:
         raise ConfigError("load_tokenizer needs the package: pip install tokenizers") from None
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,26 +31,26 @@ def write_trace(requests: Iterable[Request], path: str | Path, *, notes: Iterabl
     no request or the file cannot be written.
     """
     final = Path(path)
+    if not final.name or final.is_dir():
+        raise InvalidInputError(f"{str(path)!r} is no file name; give the path of a file")
     unfinished = final.with_name(f".{final.name}.part")
     count = -1
     try:
         with unfinished.open("wb") as raw:
-            if final.suffix == ".gz":
-                packed = gzip.GzipFile("", "wb", COMPRESSION, raw, mtime=0)
-            else:
-                packed = None
-            out = packed or raw
+            packed = final.suffix == ".gz"
+            out = gzip.GzipFile("", "wb", COMPRESSION, raw, mtime=0) if packed else raw
             for line in trace_lines(requests, notes=notes):
                 out.write(line)
                 count += 1
-            if packed is not None:
-                packed.close()
+            out.close()
         unfinished.replace(final)
-    except OSError as error:
+    except BaseException as error:
+        with suppress(OSError):
+            unfinished.unlink()
+        if not isinstance(error, OSError):
+            raise
         reason = error.strerror or error
         raise InvalidInputError(f"{path} cannot be written ({reason}); check the path") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
     return count
 
 

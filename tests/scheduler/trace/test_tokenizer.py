@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixcache.errors import ConfigError
-from scheduler.trace import PieceTokenizer, load_tokenizer
+from scheduler.trace import PieceTokenizer, load_tokenizer, tokenizer
 from scheduler.trace.tokenizer import PIECE
 
 texts = st.text(st.characters() | st.sampled_from(" abcz09.,\n_é漢"), max_size=60)
@@ -39,9 +40,9 @@ def test_memory_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.trace.tokenizer.REMEMBERED_PIECES", 3)
     text = "one two three four five one"
     assert PieceTokenizer().encode(text)[:1] == PieceTokenizer().encode("one")
-    tokenizer = PieceTokenizer()
-    tokenizer.encode(text * 9)
-    assert len(tokenizer._ids) <= 3
+    made = PieceTokenizer()
+    made.encode(text * 9)
+    assert len(made._ids) <= 3
 
 
 def test_ids_do_not_depend_on_the_process() -> None:
@@ -70,3 +71,7 @@ def test_english_is_about_4_characters_a_token(shared_dir: Path) -> None:
 def test_file_that_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         load_tokenizer(str(tmp_path / "tokenizer.json"))
+
+
+def test_example_in_the_documentation_is_right() -> None:
+    assert doctest.testmod(tokenizer).failed == 0

@@ -114,6 +114,10 @@ def test_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
         write_trace(mixed, tmp_path / "a.jsonl")
     with pytest.raises(InvalidInputError, match="there is no request to write"):
         write_trace([], tmp_path / "a.jsonl")
-    with pytest.raises(InvalidInputError, match="cannot be written"):
-        write_trace(made, tmp_path / "absent" / "a.jsonl")
+    for folder in (tmp_path / "absent", Path("/dev/null")):
+        with pytest.raises(InvalidInputError, match="cannot be written"):
+            write_trace(made, folder / "a.jsonl")
+    for no_file in (tmp_path, ""):
+        with pytest.raises(InvalidInputError, match="is no file name"):
+            write_trace(made, no_file)
     assert not list(tmp_path.iterdir())
