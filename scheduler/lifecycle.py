@@ -74,7 +74,7 @@ class Lifecycle:
         self.waiting: dict[str, RequestState] = {}
         self.flights: deque[Flight] = deque()
         self.tokenless: dict[str, Run] = {}
-        """Requests that decode, but whose prompt gave no token yet."""
+        """Requests whose prompt was computed and gave no token: its last position runs again."""
         self.now = 0.0
 
     def enter(self, state: RequestState) -> None:
@@ -94,8 +94,6 @@ class Lifecycle:
         assert handle.prefix_tokens == pick.matched_tokens
         del self.waiting[state.rid]
         self.queue.admit(state, pick.matched_tokens)
-        if not self.holding:
-            self.queue.given_up(state)
         run = self.running.add(state, handle, pick.total_pages)
         self.ledger.reserved_pages += run.promised_pages
         state.status = RequestStatus.PREFILL
@@ -175,8 +173,7 @@ class Lifecycle:
 
     def _leave(self, run: Run) -> None:
         """Note that a run is over: its followers wait no longer, its late tokens are dropped."""
-        if self.holding:
-            self.queue.given_up(run.state)
+        self.queue.given_up(run.state)
         self.tokenless.pop(run.state.rid, None)
         if self.running.last_batch_of(run) > self.ledger.completed_id:
             for flight in self.flights:

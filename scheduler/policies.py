@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
-from radixcache.errors import ConfigError
 from scheduler.config import HoldMode
 from scheduler.request import RequestState
 
 __all__ = [
     "FCFS",
     "LPM",
-    "SCHEDULE_POLICIES",
     "SPF",
-    "PriorityFirst",
     "SGLangLPM",
     "SchedulePolicy",
     "SortKey",
-    "make_schedule_policy",
 ]
 
 SortKey: TypeAlias = tuple[float, ...]
@@ -30,13 +26,19 @@ class SchedulePolicy:
     ``across`` must agree with it there.
     """
 
-    name: str
-    default_hold: HoldMode = "off"
+    name: ClassVar[str]
+    default_hold: ClassVar[HoldMode] = "off"
     """What to do with a request whose next page is being computed."""
-    default_lookahead: int = 64
+    default_lookahead: ClassVar[int] = 64
     """Candidates that do not fit and may be skipped."""
-    has_classes: bool = False
+    default_guard: ClassVar[bool] = False
+    """Whether overtaking is bounded."""
+    default_waiting_aware: ClassVar[bool] = False
+    """Whether eviction spares what waiting requests need."""
+    has_classes: ClassVar[bool] = False
     """Whether requests of a smaller ``priority_class`` always come first."""
+    static_keys: ClassVar[bool] = True
+    """False: a queue of its own serves it, so it cannot be wrapped in another order."""
 
     def priority_class(self, state: RequestState) -> int:
         """Return the class of a request; the smaller goes first."""
@@ -69,11 +71,15 @@ class FCFS(SchedulePolicy):
 class LPM(SchedulePolicy):
     """Longest cached prefix first, ties by fewest uncached tokens.
 
+    The default: with hold, overtake guard and waiting-aware eviction.
+
     Ref: SGLang, arXiv 2312.07104, section 3; the short ties reach the DFS optimum.
     """
 
     name = "lpm"
-    default_hold = "stop"
+    default_hold: ClassVar[HoldMode] = "stop"
+    default_guard = True
+    default_waiting_aware = True
 
     def within(self, state: RequestState) -> SortKey:
         """Return (tokens to prefill, arrival)."""
@@ -108,6 +114,7 @@ class SGLangLPM(SchedulePolicy):
     """
 
     name = "sglang-lpm"
+    static_keys = False
     default_lookahead = 0
 
     def within(self, state: RequestState) -> SortKey:
@@ -117,66 +124,3 @@ class SGLangLPM(SchedulePolicy):
     def across(self, matched_tokens: int, within_key: SortKey) -> SortKey:
         """Return (minus matched, arrival)."""
         return (-matched_tokens, *within_key)
-
-
-class PriorityFirst(SchedulePolicy):
-    """Priority before all else, then another order; ``priority+lpm`` or ``low-priority+lpm``.
-
-    Larger priorities go first, with ``low_first`` smaller ones. Exact where the other order
-    is: at one matched length both keys start with the same class.
-
-    Ref: SGLang ``schedule_policy.py`` (priority scheduling, either sign), vLLM v1
-    ``request_queue.py`` (PriorityRequestQueue, smaller first).
-    """
-
-    has_classes = True
-
-    def __init__(self, order: SchedulePolicy, *, low_first: bool = False) -> None:
-        if isinstance(order, SGLangLPM | PriorityFirst):
-            raise ConfigError(
-                f"priority cannot go before {order.name!r}: use one of {', '.join(_COMPOSABLE)}"
-            )
-        self.name = f"{'low-' if low_first else ''}priority+{order.name}"
-        self.default_hold = order.default_hold
-        self.default_lookahead = order.default_lookahead
-        self._order = order
-        self._sign = 1 if low_first else -1
-
-    def priority_class(self, state: RequestState) -> int:
-        """Return the priority, negated unless small ones go first."""
-        return self._sign * state.request.priority
-
-    def within(self, state: RequestState) -> SortKey:
-        """Return (class, the other order's key)."""
-        return (self.priority_class(state), *self._order.within(state))
-
-    def across(self, matched_tokens: int, within_key: SortKey) -> SortKey:
-        """Return (class, the other order's key)."""
-        return (within_key[0], *self._order.across(matched_tokens, within_key[1:]))
-
-
-SCHEDULE_POLICIES: dict[str, type[SchedulePolicy]] = {
-    policy.name: policy for policy in (FCFS, LPM, SPF, SGLangLPM)
-}
-
-
-_COMPOSABLE = tuple(sorted(set(SCHEDULE_POLICIES) - {SGLangLPM.name}))
-
-
-def make_schedule_policy(name: str) -> SchedulePolicy:
-    """Return a new policy by its name; ``priority+`` or ``low-priority+`` may stand before one.
-
-    Raises:
-        ConfigError: no policy has this name, or priority cannot go before it.
-
-    """
-    sign, plus, order = name.partition("+")
-    if plus and sign in {"priority", "low-priority"}:
-        return PriorityFirst(make_schedule_policy(order), low_first=sign == "low-priority")
-    policy = SCHEDULE_POLICIES.get(name)
-    if policy is None:
-        raise ConfigError(
-            f"policy is {name!r}: use one of {', '.join(sorted(SCHEDULE_POLICIES))}, or "
-            "priority+ORDER or low-priority+ORDER"
-        )
-    return policy()

@@ -25,23 +25,26 @@ _STRENGTH = list(Residency)
 
 
 def check_trie(
-    trie: PromptTrie, members: Mapping[int, Waiting], claims: Iterable[tuple[int, Node]]
+    trie: PromptTrie, members: Mapping[int, Waiting], claims: Iterable[tuple[Node, Node]]
 ) -> None:
     """Raise IntegrityError when the trie disagrees with its requests and claims.
 
-    ``claims`` are (first page, last node) of what admitted requests have yet to publish.
+    ``claims`` are (last node before, last node of) what admitted requests have to publish.
     Cost: O(nodes + requests + claimed nodes).
     """
     owners: Counter[Node] = Counter()
     ends: Counter[Node] = Counter()
-    for start, end in claims:
+    anchors: Counter[Node] = Counter()
+    for anchor, end in claims:
         ends[end] += 1
+        anchors[anchor] += 1
         node = end
-        while node.depth > start:
+        while node.depth > anchor.depth:
             owners[node] += 1
             assert node.parent is not None
             node = node.parent
-        _require(node.depth == start, node, "a claim starts inside a node")
+        _require(node is anchor, node, "a claim starts elsewhere")
+        _require(node.residency is CACHED, node, "a claim hangs in the air")
     own = Counter(waiting.node for waiting in members.values())
     order = _parents_first(trie)
     counts = Counter(own)
@@ -51,12 +54,13 @@ def check_trie(
     for node in order:
         _require(node.owners == owners[node], node, "wrong number of owners")
         _require(node.ends == ends[node], node, "wrong number of ends")
+        _require(node.anchors == anchors[node], node, "wrong number of anchors")
         _require(node.own == own[node], node, "wrong number of own requests")
         _require(node.count == counts[node], node, "wrong number of requests below")
         _check_shape(trie, node)
         _check_order(trie, node)
     _check_sums(trie, order)
-    for node in (*owners, *own):
+    for node in (*owners, *own, *anchors):
         _require(node in counts or node in owners, node, "not in the trie")
     listed = sum(node.residency is not UNCACHED and bool(node.tick) for node in order)
     _check_heap(trie.groups, listed, "the groups", lambda item: _rank(trie, item))
@@ -81,10 +85,10 @@ def _check_shape(trie: PromptTrie, node: Node) -> None:
         _require(bool(node.children or node.own), node, "an empty root is kept")
         return
     _require(parent.depth < node.depth, node, "it has no pages")
-    _require(trie.child(parent, node.data) is node, node, "listed under another page")
+    step = trie.follow(parent, node.data, node.depth)
+    _require(step == (node, node.depth), node, "listed under another page")
     _require(
-        trie.reach(node, node.data, parent.depth, node.depth) == node.depth
-        and (parent.parent is None or parent.data[: _size(trie, parent)] == _above(trie, node)),
+        (parent.parent is None or parent.data[: _size(trie, parent)] == _above(trie, node)),
         node,
         "its data runs along another path than its parent's",
     )

@@ -111,6 +111,7 @@ class Node(LazyHeap):
     """
 
     __slots__ = (
+        "anchors",
         "best",
         "children",
         "count",
@@ -138,6 +139,8 @@ class Node(LazyHeap):
         """Admitted requests that are computing this node's pages."""
         self.ends = 0
         """Those of them whose last full page is the last one here."""
+        self.anchors = 0
+        """Admitted requests that have yet to publish what follows this node."""
         self.count = 0
         """Waiting requests at or below this node."""
         self.own = 0

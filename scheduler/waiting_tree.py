@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from radixcache import KeyKind, Namespace, PrefixCache
@@ -18,13 +18,16 @@ __all__ = ["WaitingTree"]
 
 
 class _Claim:
-    """What an admitted request has yet to publish: the pages from ``start`` to ``end``."""
+    """What an admitted request has yet to publish: from the end of ``anchor`` to ``end``.
 
-    __slots__ = ("end", "namespace", "start")
+    It lasts as long as the anchor is CACHED: without it the rest is of no use to others.
+    """
 
-    def __init__(self, namespace: Namespace, start: int, end: Node) -> None:
+    __slots__ = ("anchor", "end", "namespace")
+
+    def __init__(self, namespace: Namespace, anchor: Node, end: Node) -> None:
         self.namespace = namespace
-        self.start = start
+        self.anchor = anchor
         self.end = end
 
 
@@ -132,26 +135,14 @@ class WaitingTree:
 
     def remove(self, state: RequestState) -> None:
         """Forget a waiting request that was aborted. Cost: O(h log n)."""
-        _, waiting = self._members.pop(state.arrival_seq)
-        self._prefill_tokens -= waiting.tokens
-        namespace = state.key.namespace
-        frontier = self._trie.take(waiting)
-        unneeded = b""
-        if not frontier.count and self._on_unneeded is not None:
-            unneeded = waiting.data[: frontier.depth * self._page_bytes]
-        waiting.retire()
-        self._trie.tidy(waiting.node, namespace)
-        if unneeded and self._on_unneeded is not None:
-            self._on_unneeded(namespace, unneeded)
+        self._take(state, None)
 
     def admit(self, state: RequestState, matched_tokens: int) -> None:
         """Let a request go; its path from ``matched_tokens`` to its last full page is PENDING.
 
         Call it when the matched prefix is pinned. Cost: O(h log n), one peek.
         """
-        if self._hold:
-            self._claim(state, matched_tokens // self._page_size)
-        self.remove(state)
+        self._take(state, matched_tokens // self._page_size if self._hold else None)
 
     def published(self, state: RequestState, tokens: int) -> None:
         """Learn that an admitted request has published its path up to ``tokens``.
@@ -163,24 +154,26 @@ class WaitingTree:
         if claim is None:
             return
         upto = min(tokens // self._page_size, claim.end.depth)
-        if upto <= claim.start:
+        if upto <= claim.anchor.depth:
             return
         released = [node for node in self._claimed(claim, upto) if node.depth <= upto]
-        kept = released[-1].residency is CACHED
-        claim.start = upto
+        claim.anchor.anchors -= 1
+        claim.anchor = released[-1]
+        claim.anchor.anchors += 1
         self._disown(released)
-        if upto == claim.end.depth or not kept:
-            self._drop_claim(state.arrival_seq)
-        else:
-            self._trie.tidy(claim.end, claim.namespace)
+        if claim.anchor is claim.end or claim.anchor.residency is not CACHED:
+            self._drop_claims([state.arrival_seq])
+        self._trie.tidy(claim.end, claim.namespace)
 
     def given_up(self, state: RequestState) -> None:
         """Learn that what is still PENDING of an admitted request never comes.
 
         Does nothing when nothing is. Cost: O(h log n).
         """
-        if state.arrival_seq in self._claims:
-            self._drop_claim(state.arrival_seq)
+        claim = self._claims.get(state.arrival_seq)
+        if claim is not None:
+            self._drop_claims([state.arrival_seq])
+            self._trie.tidy(claim.end, claim.namespace)
 
     # -- asking ------------------------------------------------------------------------
 
@@ -225,10 +218,10 @@ class WaitingTree:
         pages = len(key_bytes) // self._page_bytes
         depth = 0
         while node is not None and depth == node.depth < pages:
-            node = self._trie.child(node, key_bytes)
-            if node is None or not node.count:
+            step = self._trie.follow(node, key_bytes, pages)
+            if step is None or not step[0].count:
                 break
-            depth = self._trie.reach(node, key_bytes, depth, pages)
+            node, depth = step
         return depth * self._page_size
 
     def check(self) -> None:
@@ -237,7 +230,7 @@ class WaitingTree:
         Cost: O(nodes + waiting requests), one peek for each of these.
         """
         members = {seq: waiting for seq, (_, waiting) in self._members.items()}
-        claims = [(claim.start, claim.end) for claim in self._claims.values()]
+        claims = [(claim.anchor, claim.end) for claim in self._claims.values()]
         check_trie(self._trie, members, claims)
         for state, waiting in self._members.values():
             cached = self._cached(state, waiting.node.depth) * self._page_size
@@ -257,10 +250,10 @@ class WaitingTree:
         node = trie.roots.get(namespace)
         chain: list[Node] = []
         while node is not None and node.depth < stop:
-            child = trie.child(node, key_bytes)
-            if child is None:
+            step = trie.follow(node, key_bytes, stop)
+            if step is None:
                 break
-            depth = trie.reach(child, key_bytes, node.depth, stop)
+            child, depth = step
             whole = depth == child.depth
             if child.residency is not CACHED:
                 chain.append(child if whole else trie.split(child, depth))
@@ -280,10 +273,10 @@ class WaitingTree:
         node = trie.roots.get(namespace)
         chain: list[Node] = []
         while node is not None and node.depth < stop:
-            child = trie.child(node, key_bytes)
-            if child is None or child.residency is not CACHED:
+            step = trie.follow(node, key_bytes, stop)
+            if step is None or step[0].residency is not CACHED:
                 break
-            depth = trie.reach(child, key_bytes, node.depth, stop)
+            child, depth = step
             if depth > start:
                 if node.depth < start:
                     trie.split(child, start)
@@ -291,30 +284,35 @@ class WaitingTree:
             if depth < child.depth:
                 break
             node = child
-        if chain:
-            trie.weaken(chain)
-            trie.tidy(chain[-1], namespace)
+        if not chain:
+            return
+        ends: list[Node] = []
+        if any(node.anchors for node in chain):
+            ends = self._drop_claims([q for q, c in self._claims.items() if c.anchor in chain])
+        trie.weaken(chain)
+        for node in (*ends, chain[-1]):
+            trie.tidy(node, namespace)
 
     def on_cleared(self, namespace: Namespace | None) -> None:
         """Make everything of the namespace (None: of all) CACHED no longer.
 
-        A request that had nothing cached before it still computes its whole path; the rest
-        of any other's path would hang in the air, so it is PENDING no longer.
+        A request that had nothing cached before it still computes its whole path; what
+        others have yet to publish hangs in the air, so it is PENDING no longer.
         Cost: O(its nodes · log n).
         """
-        spaces = [namespace] if namespace is not None else list(self._trie.roots)
-        for seq, claim in list(self._claims.items()):
-            if claim.start and (namespace is None or claim.namespace == namespace):
-                self._drop_claim(seq)
-        for space in spaces:
+        for space in [namespace] if namespace is not None else list(self._trie.roots):
             root = self._trie.roots.get(space)
             if root is None:
                 continue
             nodes = _cached_below(root)
+            gone = set(nodes)
+            ends = self._drop_claims([q for q, c in self._claims.items() if c.anchor in gone])
             for node in reversed(nodes):
                 self._trie.weaken([node])
             for node in reversed(nodes):
                 self._trie.tidy_one(node)
+            for node in ends:
+                self._trie.tidy(node, space)
 
     # -- inside ------------------------------------------------------------------------
 
@@ -331,39 +329,52 @@ class WaitingTree:
         state = self._members[waiting.seq][0]
         return Candidate(state, node.depth * self._page_size, node is not group)
 
-    def _claim(self, state: RequestState, start: int) -> None:
-        """Own the path of a request from page ``start`` to its last full page."""
-        key, waiting = state.key, self._members[state.arrival_seq][1]
+    def _take(self, state: RequestState, claim_from: int | None) -> None:
+        """Take a request out, and let it own its path from page ``claim_from`` on."""
+        _, waiting = self._members.pop(state.arrival_seq)
+        self._prefill_tokens -= waiting.tokens
+        frontier = self._trie.take(waiting)
+        unneeded = b""
+        if not frontier.count and self._on_unneeded is not None:
+            unneeded = waiting.data[: frontier.depth * self._page_bytes]
+        waiting.retire()
+        if claim_from is not None:
+            self._claim(state, waiting.node, claim_from)
+        namespace = state.key.namespace
+        self._trie.tidy(waiting.node, namespace)
+        if unneeded and self._on_unneeded is not None:
+            self._on_unneeded(namespace, unneeded)
+
+    def _claim(self, state: RequestState, node: Node, start: int) -> None:
+        """Own the path of a request, ``node`` on it, from page ``start`` to its last full page."""
+        key = state.key
         last = min(state.prefill_tokens, len(key)) // self._page_size
         if last <= start:
             return
-        end = self._trie.path_to(waiting.node, key.data, last, lambda: self._cached(state, last))
+        end = self._trie.path_to(node, key.data, last, lambda: self._cached(state, last))
         end.ends += 1
-        claim = self._claims[state.arrival_seq] = _Claim(key.namespace, start, end)
-        nodes = self._claimed(claim, start)
-        for node in nodes:
-            node.owners += 1
-        self._trie.strengthen([node for node in nodes if node.residency is UNCACHED], PENDING)
+        nodes = self._trie.path_from(end, start, start)
+        for owned in nodes:
+            owned.owners += 1
+        anchor = nodes[0].parent
+        assert anchor is not None
+        anchor.anchors += 1
+        self._claims[state.arrival_seq] = _Claim(key.namespace, anchor, end)
+        self._trie.strengthen([owned for owned in nodes if owned.residency is UNCACHED], PENDING)
 
     def _claimed(self, claim: _Claim, cut: int) -> list[Node]:
-        """Return the nodes of a claim, the upper first, with a cut between nodes at ``cut``."""
-        nodes: list[Node] = []
-        node = claim.end
-        while node.depth > claim.start:
-            parent = node.parent
-            assert parent is not None
-            nodes.append(node)
-            if parent.depth < cut < node.depth:
-                parent = self._trie.split(node, cut)
-            node = parent
-        nodes.reverse()
-        return nodes
+        return self._trie.path_from(claim.end, claim.anchor.depth, cut)
 
-    def _drop_claim(self, seq: int) -> None:
-        claim = self._claims.pop(seq)
-        claim.end.ends -= 1
-        self._disown(self._claimed(claim, claim.start))
-        self._trie.tidy(claim.end, claim.namespace)
+    def _drop_claims(self, seqs: Iterable[int]) -> list[Node]:
+        """End claims; return their last nodes, which are not tidied yet."""
+        ends = []
+        for seq in seqs:
+            claim = self._claims.pop(seq)
+            claim.end.ends -= 1
+            claim.anchor.anchors -= 1
+            self._disown(self._claimed(claim, 0))
+            ends.append(claim.end)
+        return ends
 
     def _disown(self, nodes: Sequence[Node]) -> None:
         """Take one owner off each node of a chain."""

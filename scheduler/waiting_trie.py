@@ -66,45 +66,57 @@ class PromptTrie:
             root = self.roots[namespace] = Node(None, b"", 0, CACHED)
         return root
 
-    def child(self, node: Node, data: bytes) -> Node | None:
-        """Return the child that starts with the page of ``data`` at the end of ``node``."""
-        start = node.depth * self.page_bytes
-        return node.children.get(data[start : start + self.page_bytes])
+    def follow(self, node: Node, data: bytes, limit: int) -> tuple[Node, int] | None:
+        """Return the child of ``node`` on the path of ``data``, and how far that runs along it.
 
-    def reach(self, child: Node, data: bytes, start: int, limit: int) -> int:
-        """Return the depth in pages, at most ``limit``, to which ``data`` runs along ``child``.
-
-        The page at ``start`` is known to agree.
+        The depth is in pages and at most ``limit``; None when no child has the next page.
         """
-        span, width = child.data, self.page_bytes
-        high = min(child.depth, limit)
-        if span is data or data.startswith(span[start * width : high * width], start * width):
-            return high
-        low = start + 1
+        width = self.page_bytes
+        start = node.depth * width
+        child = node.children.get(data[start : start + width])
+        if child is None:
+            return None
+        span, high = child.data, child.depth if child.depth < limit else limit
+        if span is data or data.startswith(span[start : high * width], start):
+            return child, high
+        low = node.depth + 1
         while high - low > 1:
             middle = (low + high) // 2
             if data.startswith(span[low * width : middle * width], low * width):
                 low = middle
             else:
                 high = middle
-        return low
+        return child, low
 
     def path_to(self, node: Node, data: bytes, pages: int, cached_pages: Callable[[], int]) -> Node:
         """Return the node that ends ``pages`` deep on the path of ``data`` from ``node`` on.
 
         Makes what is missing; ``cached_pages`` is asked when the cache may hold some of it.
         """
-        width = self.page_bytes
         while node.depth < pages:
-            child = node.children.get(data[node.depth * width : (node.depth + 1) * width])
-            if child is None:
+            step = self.follow(node, data, pages)
+            if step is None:
                 cached = cached_pages() if node.residency is CACHED else 0
                 if cached > node.depth:
                     node = self._attach(node, data, cached, CACHED)
                 return node if node.depth == pages else self._attach(node, data, pages, UNCACHED)
-            depth = self.reach(child, data, node.depth, pages)
+            child, depth = step
             node = child if depth == child.depth else self.split(child, depth)
         return node
+
+    def path_from(self, end: Node, start: int, cut: int) -> list[Node]:
+        """Return the nodes from depth ``start`` to ``end``, cut in two at ``cut`` if need be."""
+        nodes: list[Node] = []
+        node = end
+        while node.depth > start:
+            parent = node.parent
+            assert parent is not None
+            nodes.append(node)
+            if parent.depth < cut < node.depth:
+                parent = self.split(node, cut)
+            node = parent
+        nodes.reverse()
+        return nodes
 
     def split(self, node: Node, depth: int) -> Node:
         """Cut ``node`` in two at ``depth``; return the upper part, the lower stays ``node``."""
@@ -128,20 +140,26 @@ class PromptTrie:
             if not node.own and len(node.children) < 2:
                 self.tidy_one(node)
             node = parent
-        if not node.children and not node.own:
+        if not node.children and not node.own and self.roots.get(namespace) is node:
             del self.roots[namespace]
 
     def tidy_one(self, node: Node) -> None:
-        """Remove ``node`` if nobody needs it; give it to its only child if nothing ends here."""
+        """Remove ``node`` if nobody needs it; give it to its only child if nothing ends here.
+
+        Does nothing when it is not in the trie any more.
+        """
         parent = node.parent
         assert parent is not None
+        first = self._first_page(node.data, parent.depth)
+        if parent.children.get(first) is not node:
+            return
         if not node.children:
             if not node.own and not node.owners:
-                del parent.children[self._first_page(node.data, parent.depth)]
+                del parent.children[first]
         elif len(node.children) == 1 and not node.own and not node.ends:
             (child,) = node.children.values()
             if child.residency is node.residency and child.owners == node.owners:
-                parent.children[self._first_page(node.data, parent.depth)] = child
+                parent.children[first] = child
                 child.parent = parent
                 if node.residency is UNCACHED:
                     parent.drop(node)
@@ -287,11 +305,20 @@ class PromptTrie:
         A best-first search through the heaps as the trees they are; nothing may change
         while it runs.
         """
+        entries = self.groups.entries
+        return self._search(entries[0][0], None, entries) if entries else iter(())
+
+    def ranked_in(self, group: Node) -> Iterator[tuple[Node, Waiting]]:
+        """Yield (group, request) of one group in exact order. Cost: as ``ranked``."""
+        entries = group.entries
+        return self._search(self.rank(group, entries[0][0]), group, entries)
+
+    def _search(
+        self, first: SortKey, group: Node | None, entries: list[Entry]
+    ) -> Iterator[tuple[Node, Waiting]]:
         serial = count()
         # (key, tie, group or None for the heap of groups, heap, place in it)
-        frontier: list[tuple[SortKey, int, Node | None, list[Entry], int]] = []
-        if self.groups.entries:
-            frontier.append((self.groups.entries[0][0], -1, None, self.groups.entries, 0))
+        frontier = [(first, -1, group, entries, 0)]
         while frontier:
             key, _, group, entries, place = heappop(frontier)
             for below in range(2 * place + 1, min(2 * place + 3, len(entries))):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from radixcache.errors import InvalidInputError, RadixCacheError
-from scheduler.cli.options import make_parser
+from scheduler.cli.options import parse_arguments
 
 __all__ = ["main"]
 
@@ -20,18 +20,32 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     try:
-        arguments = make_parser().parse_args(argv)
+        arguments = parse_arguments(argv)
         # A command is imported when it runs: `--help` needs none of them.
         code: int = import_module(f"scheduler.cli.{arguments.command}").run(arguments)
         sys.stdout.flush()
         return code
     except (InvalidInputError, RadixCacheError) as error:
-        print(f"radixcache: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        return _refuse(str(error))
+    except SystemExit as done:  # of --help
+        return int(done.code or 0)
     except KeyboardInterrupt:
         print("radixcache: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read the output is gone; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:
+        _drop_output()
+        place = error.filename or "standard output"
+        return _refuse(f"{place}: {error.strerror or error}: use another file with --output")
+
+
+def _refuse(message: str) -> int:
+    print(f"radixcache: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def _drop_output() -> None:
+    """Send what is left in the buffer nowhere: Python would complain of it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -12,6 +12,7 @@ import numpy as np
 from radixcache import KeyKind
 from radixcache.errors import ConfigError
 from scheduler.cli.loaded import DEFAULT_LOAD, Bounds, Requests, Sessions, adapt_by, bounds_of
+from scheduler.request import Request
 from scheduler.sim.arrivals import load_span_scale, poisson_starts, rate_span_scale
 from scheduler.sim.closed_loop import CLOSED_LOOP
 from scheduler.sim.cost_model import CostModel
@@ -19,7 +20,7 @@ from scheduler.trace import Trace, spread_ticks
 from scheduler.trace.sessions import OPEN_LOOP, OUTPUT_TOKEN_S, SessionPlan, open_loop, sessions_of
 from scheduler.trace.workload import Workload
 
-__all__ = ["closed_loop"]
+__all__ = ["SessionRows", "read_sessions"]
 
 Assumed = dict[str, str | float | int | bool | None]
 
@@ -31,14 +32,40 @@ class _Extent:
     span_s: float
 
 
-def closed_loop(
-    arguments: argparse.Namespace,
-    source: Trace | Workload,
-    name: str,
-    page_size: int,
-    cost: CostModel,
-) -> Requests:
-    """Return the sessions of a source, their starts scaled, with the bounds of all turns.
+@dataclass(frozen=True, slots=True)
+class SessionRows:
+    """The sessions of a source as they were read, with the bounds of all turns."""
+
+    name: str
+    kind: KeyKind
+    page_size: int
+    bounds: Bounds
+    notes: tuple[str, ...]
+    plans: Callable[[], Iterable[SessionPlan]]
+    extent: _Extent
+    adapt: Callable[[Request], Request]
+    assumed: Assumed
+
+    def at(self, arguments: argparse.Namespace, cost: CostModel) -> Requests:
+        """Return the sessions at the starts that were asked for."""
+        assumed = dict(self.assumed)
+        plans, factor = _started(arguments, self.plans, self.extent, self.bounds, cost, assumed)
+        return Requests(
+            name=self.name,
+            kind=self.kind,
+            page_size=self.page_size,
+            requests=[],
+            bounds=self.bounds,
+            assumptions=assumed,
+            notes=self.notes,
+            sessions=Sessions(plans, self.extent.turns, factor, self.adapt),
+        )
+
+
+def read_sessions(
+    arguments: argparse.Namespace, source: Trace | Workload, name: str, page_size: int
+) -> SessionRows:
+    """Return the sessions of a source, with the bounds of all turns.
 
     Sessions of a workload are made anew for each run. Those of a trace are kept, as what
     each turn adds. Raises: ConfigError where there are no sessions.
@@ -53,19 +80,19 @@ def closed_loop(
         )
     adapt = adapt_by(arguments)
     bounds = bounds_of(map(adapt, open_loop(plans())), page_size)
-    plans, factor = _started(arguments, plans, extent, bounds, cost, assumed)
     notes = [note for note in source.assumptions if note != OPEN_LOOP]
     if isinstance(source, Trace):
         notes = [*source.summary.lines(), *notes]
-    return Requests(
+    return SessionRows(
         name=name,
         kind=source.kind,
         page_size=page_size,
-        requests=[],
         bounds=bounds,
-        assumptions=assumed,
         notes=tuple(notes),
-        sessions=Sessions(plans, extent.turns, factor, adapt),
+        plans=plans,
+        extent=extent,
+        adapt=adapt,
+        assumed=assumed,
     )
 
 

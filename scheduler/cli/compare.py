@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 
 from radixcache.errors import ConfigError
+from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.options import DEFAULT_POLICIES
 from scheduler.cli.output import check_writable, emit_runs, say
 from scheduler.cli.progress import progress_bar
-from scheduler.cli.runs import cost_model_of, presets_of, run_all, run_names, settings_of
-from scheduler.cli.workload import Requests, load_requests
-from scheduler.policies import SCHEDULE_POLICIES, make_schedule_policy
+from scheduler.cli.runs import presets_of, run_names
+from scheduler.cli.workers import run_tasks
+from scheduler.cli.workload import Requests
+from scheduler.registry import SCHEDULE_POLICIES, make_schedule_policy
 
 __all__ = ["introduction", "policies_of", "run"]
 
@@ -21,6 +23,11 @@ def policies_of(text: str) -> list[str]:
     Raises: ConfigError.
     """
     names = list(SCHEDULE_POLICIES) if text == "all" else [n.strip() for n in text.split(",")]
+    if not all(names):
+        raise ConfigError(
+            f"policies is {text!r}: use one of {', '.join(sorted(SCHEDULE_POLICIES))} at each "
+            "place, or all"
+        )
     for name in names:
         make_schedule_policy(name)
         if names.count(name) > 1:
@@ -48,16 +55,16 @@ def run(arguments: argparse.Namespace) -> int:
     presets = presets_of(arguments.preset)
     if policies is None and len(presets) == 1:
         policies = policies_of(DEFAULT_POLICIES)
-    runs = run_names(arguments, policies)
+    cells = [cell_of(arguments, run) for run in run_names(arguments, policies)]
     check_writable(arguments.output)
-    cost = cost_model_of(arguments)
-    loaded = load_requests(arguments, cost)
-    settings = settings_of(arguments, loaded, cost)
+    runner = CellRunner(arguments)
+    runner.check(cells)
+    loaded = runner.requests(cells[0])
     say(introduction(loaded))
     if len(presets) > 1:
         say(f"note: preset {preset.name}: {preset.title}" for preset in presets)
-    total = len(loaded) * len(runs)
+    total = len(loaded) * len(cells)
     with progress_bar("requests", total, quiet=arguments.quiet) as bar:
-        summaries = run_all(arguments, runs, loaded, settings, bar, arguments.jobs)
+        summaries = run_tasks(runner, arguments, CellRunner.run, cells, bar, jobs=arguments.jobs)
     emit_runs(arguments, summaries)
     return 0

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import argparse
 
-from scheduler.cli.output import check_writable, say
+from radixcache.errors import ConfigError
+from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.workload import built_in
-from scheduler.trace import write_trace
+from scheduler.trace import make_workload, sharegpt_json, write_trace
 
 __all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    check_writable(arguments.output)
-    workload = built_in(arguments.kind, arguments.seed, arguments.requests)
-    with progress_bar("requests", None, quiet=False) as bar:
-        written = write_trace(counted(workload, bar), arguments.output)
-    say([f"wrote {written} requests to {arguments.output}: {workload.title}"])
+    path = arguments.output
+    check_writable(path, replaced=True)
+    if path.endswith((".json", ".json.gz")):
+        return _write_sharegpt(arguments)
+    workload = make_workload(arguments.kind, seed=arguments.seed, size=arguments.size)
+    with progress_bar("requests", None, quiet=arguments.quiet) as bar:
+        written = write_trace(counted(workload, bar), path, notes=workload.assumptions)
+    say([f"wrote {written} requests to {path}: {workload.title}"])
     say(f"note: {note}" for note in workload.assumptions)
+    return 0
+
+
+def _write_sharegpt(arguments: argparse.Namespace) -> int:
+    path = arguments.output
+    if arguments.kind != "sharegpt-like" or path.endswith(".gz"):
+        raise ConfigError(
+            f"output {path}: a .json file holds a ShareGPT array, which only sharegpt-like is, "
+            "unpacked: give a name that ends in .jsonl or .jsonl.gz"
+        )
+    size = {} if arguments.size is None else {"conversations": arguments.size}
+    emit(path, b"".join(sharegpt_json(arguments.seed, **size)).decode())
+    say([f"wrote ShareGPT conversations to {path}"])
     return 0

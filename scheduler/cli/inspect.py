@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from itertools import islice
 
-from radixcache.errors import ConfigError
 from scheduler.analysis.trace_statistics import format_statistics, trace_statistics
 from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.workload import opened, page_size_of
+from scheduler.cli.workload import notes_on, opened, page_size_of, title_of
+from scheduler.trace import Trace
 
 __all__ = ["run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    if arguments.csv:
-        raise ConfigError("inspect has no CSV: use --json, or leave both out")
     check_writable(arguments.output)
     trace = opened(arguments)
     page_size = page_size_of(trace, arguments.page_size)
@@ -26,10 +25,11 @@ def run(arguments: argparse.Namespace) -> int:
             counted(islice(trace, arguments.requests), bar),
             page_size,
             cached_outputs=True,
-            skipped=trace.summary.skipped,
         )
-    say([f"{trace.path}: {trace.title}"])
-    say(f"note: {note}" for note in (*trace.summary.lines(), *trace.assumptions))
+    if isinstance(trace, Trace):
+        statistics = replace(statistics, skipped=dict(trace.summary.skipped))
+    say([title_of(trace)])
+    say(f"note: {note}" for note in notes_on(trace))
     text = statistics.to_json() if arguments.json else format_statistics(statistics)
     emit(arguments.output, text)
     return 0

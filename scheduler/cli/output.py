@@ -5,22 +5,28 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from radixcache.errors import ConfigError
 from scheduler.report.summary import Summary, to_csv, to_json
-from scheduler.report.table import print_table
+from scheduler.report.table import print_table, render_table
 
 __all__ = ["check_writable", "emit", "emit_runs", "say"]
 
 
-def check_writable(path: str | None) -> None:
-    """Refuse an output path before hours of work go into it. Raises: ConfigError."""
+def check_writable(path: str | None, *, replaced: bool = False) -> None:
+    """Refuse an output path before hours of work go into it.
+
+    ``replaced``: a new file takes the path's place, so that it must not be a device or a pipe.
+    Raises: ConfigError.
+    """
     if path is None:
         return
+    if replaced and Path(path).exists() and not Path(path).is_file():
+        raise ConfigError(f"output {path}: is no regular file: give a file in an existing folder")
     parent = Path(path).resolve().parent
     if Path(path).is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
         raise ConfigError(f"output {path}: cannot be written: give a file in an existing folder")
@@ -40,20 +46,18 @@ def emit(path: str | None, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"output {path}: cannot be written: {error.strerror}") from error
+        raise ConfigError(
+            f"output {path}: cannot be written ({error.strerror}): give another file"
+        ) from error
 
 
 def emit_runs(arguments: argparse.Namespace, summaries: Sequence[Summary]) -> None:
     """Give out the runs in the form that was asked for."""
-    form: Callable[[Sequence[Summary]], str] | None = None
     if arguments.json:
-        form = to_json
+        emit(arguments.output, to_json(summaries))
     elif arguments.csv:
-        form = to_csv
-    if form is not None:
-        emit(arguments.output, form(summaries))
+        emit(arguments.output, to_csv(summaries))
     elif arguments.output is None:
         print_table(summaries, Console())
     else:
-        with Path(arguments.output).open("w", encoding="utf-8") as file:
-            print_table(summaries, Console(file=file))
+        emit(arguments.output, render_table(summaries))

@@ -12,18 +12,36 @@ from textwrap import fill
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
-from scheduler.cli.compare import introduction, policies_of
+from scheduler.cli.cells import CellRunner, cell_of
+from scheduler.cli.compare import introduction
+from scheduler.cli.options import option_of
 from scheduler.cli.output import check_writable, emit, emit_runs, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.runs import cost_model_of, presets_of, run_all, settings_of
-from scheduler.cli.workload import load_requests, opened, page_size_of
+from scheduler.cli.runs import presets_of
+from scheduler.cli.workload import notes_on, opened, page_size_of
 from scheduler.lookup import LookupResult, lookup_replay
+from scheduler.registry import make_schedule_policy
 from scheduler.report.metrics import METRICS
 from scheduler.report.summary import Summary
 
 __all__ = ["run"]
 
 Value = str | int | float | None
+_LOOKUP_OPTIONS = {
+    *(
+        "trace",
+        "workload",
+        "size",
+        "seed",
+        "format",
+        "requests",
+        "strict",
+        "max_new_tokens",
+        "capacity_tokens",
+        "page_size",
+    ),
+    *("eviction", "lookup", "last_token", "json", "csv", "output", "quiet"),
+}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,15 +51,16 @@ def run(arguments: argparse.Namespace) -> int:
         return _lookup(arguments)
     if arguments.last_token:
         raise ConfigError("--last-token goes with --lookup: a scheduled replay always obeys it")
-    (policy,) = policies_of(arguments.policy)[:1]
+    policy = make_schedule_policy(arguments.policy).name
     if len(presets_of(arguments.preset)) > 1:
         raise ConfigError(f"replay runs one preset, not {arguments.preset!r}: name one")
-    cost = cost_model_of(arguments)
-    loaded = load_requests(arguments, cost)
-    settings = settings_of(arguments, loaded, cost)
+    cell = cell_of(arguments, policy)
+    runner = CellRunner(arguments)
+    runner.check([cell])
+    loaded = runner.requests(cell)
     say(introduction(loaded))
     with progress_bar("requests", len(loaded), quiet=arguments.quiet) as bar:
-        (summary,) = run_all(arguments, [policy], loaded, settings, bar, 1)
+        summary = runner.run(cell, bar)
     if arguments.json or arguments.csv:
         emit_runs(arguments, [summary])
     else:
@@ -70,6 +89,12 @@ def _every_number(summary: Summary) -> str:
 
 
 def _lookup(arguments: argparse.Namespace) -> int:
+    for name in arguments.given:
+        if name not in _LOOKUP_OPTIONS:
+            raise ConfigError(
+                f"{option_of(name)} does nothing with --lookup, which has no queue, no engine "
+                "and no time: leave it out"
+            )
     known = [*sorted(EVICTION_POLICIES), "optimal"]
     if arguments.eviction not in known:
         raise ConfigError(f"eviction is {arguments.eviction!r}: use one of {', '.join(known)}")
@@ -89,7 +114,7 @@ def _lookup(arguments: argparse.Namespace) -> int:
             policy=arguments.eviction,
             last_token=arguments.last_token,
         )
-    say(f"note: {note}" for note in (*trace.summary.lines(), *trace.assumptions))
+    say(f"note: {note}" for note in notes_on(trace))
     emit(arguments.output, _lookup_text(arguments, result))
     return 0
 

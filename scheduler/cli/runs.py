@@ -1,33 +1,34 @@
-"""Run policies on a trace, each in its turn or on all cores, and sum each run up."""
+"""One run of a command: its settings from the command line, its summary, its assumptions."""
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import os
-import signal
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
-from dataclasses import replace
-from typing import Any
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
 from scheduler.cli.progress import Bar
-from scheduler.cli.workload import Requests, load_requests
+from scheduler.cli.workload import Requests
 from scheduler.config import AdaptiveRatio, SchedulerConfig
-from scheduler.policies import make_schedule_policy
+from scheduler.queues import make_guard
+from scheduler.registry import make_schedule_policy
 from scheduler.report.recorder import Recorder
 from scheduler.report.summary import Summary, summarize
 from scheduler.sim.closed_loop import ClosedLoop
 from scheduler.sim.cost_model import CostModel
 from scheduler.sim.presets import EnginePreset, preset_named
-from scheduler.sim.run import RunSettings, check_fits, run_policy
+from scheduler.sim.run import RunSettings, run_policy
 from scheduler.sim.source import RequestSource
 
-__all__ = ["cost_model_of", "presets_of", "run_all", "run_names", "settings_of"]
+__all__ = [
+    "capacity_of",
+    "cost_model_of",
+    "presets_of",
+    "run_names",
+    "run_one",
+    "settings_of",
+]
 
-_POLL_S = 0.2
 _DEFAULT_CAPACITY_TOKENS = 1_048_576
 _FEW_SHOT_CAPACITY_TOKENS = 131_072
 
@@ -46,25 +47,29 @@ def cost_model_of(arguments: argparse.Namespace) -> CostModel:
     return CostModel()
 
 
-def settings_of(arguments: argparse.Namespace, loaded: Requests, cost: CostModel) -> RunSettings:
-    """Return the checked settings of every run of this command."""
+def capacity_of(arguments: argparse.Namespace) -> int:
+    """Return the KV memory in tokens."""
+    if arguments.capacity_tokens is not None:
+        return int(arguments.capacity_tokens)
+    few_shot = arguments.trace is None and arguments.workload == "few-shot"
+    return _FEW_SHOT_CAPACITY_TOKENS if few_shot else _DEFAULT_CAPACITY_TOKENS
+
+
+def settings_of(
+    arguments: argparse.Namespace, loaded: Requests, cost: CostModel, run: str
+) -> RunSettings:
+    """Return the settings of a run. Raises: ConfigError."""
     known = [*sorted(EVICTION_POLICIES), "none"]
     if arguments.eviction not in known:
         raise ConfigError(f"eviction is {arguments.eviction!r}: use one of {', '.join(known)}")
-    capacity = arguments.capacity_tokens
-    if capacity is None:
-        few_shot = arguments.trace is None and arguments.workload == "few-shot"
-        capacity = _FEW_SHOT_CAPACITY_TOKENS if few_shot else _DEFAULT_CAPACITY_TOKENS
-    settings = RunSettings(
-        capacity_tokens=capacity,
+    preset, _ = _split(arguments, run)
+    return RunSettings(
+        capacity_tokens=capacity_of(arguments),
         kind=loaded.kind,
         eviction=arguments.eviction,
         cost=cost,
-        scheduler=_engine(arguments, loaded, preset_named("ours")),
+        scheduler=_engine(arguments, loaded, preset),
     )
-    engines = [_engine(arguments, loaded, preset) for preset in presets_of(arguments.preset)]
-    check_fits(loaded.each(), [replace(settings, scheduler=engine) for engine in engines])
-    return replace(settings, scheduler=engines[0])
 
 
 def _engine(
@@ -78,6 +83,9 @@ def _engine(
         max_in_flight=arguments.max_in_flight,
         publish=arguments.publish,
         hold=arguments.hold,
+        guard_base_tokens=arguments.guard_base_tokens,
+        guard_kappa=arguments.guard_kappa,
+        waiting_aware=arguments.waiting_aware,
         output_reserve_ratio=arguments.output_reserve_ratio,
         preempt_priority_gap=arguments.preempt_priority_gap,
     )
@@ -122,6 +130,8 @@ def _assumptions(
     config = settings.scheduler
     order = make_schedule_policy(policy)
     lookahead = order.default_lookahead if config.lookahead is None else config.lookahead
+    guard = make_guard(order, config)
+    aware = order.default_waiting_aware if config.waiting_aware is None else config.waiting_aware
     known = "true output lengths" if arguments.oracle_lengths else "max_new_tokens"
     return {
         **loaded.assumptions,
@@ -133,6 +143,8 @@ def _assumptions(
         "publish": config.publish,
         "hold": config.hold or order.default_hold,
         "lookahead": lookahead,
+        "guard": guard.describe(),
+        "waiting_aware": "yes" if aware else "no",
         "eviction": settings.eviction,
         **_preemption(config),
         "output_reserve": _reserve(config, known),
@@ -157,15 +169,12 @@ def _reserve(config: SchedulerConfig, known: str) -> str:
     return f"{ratio:g} of {known}"
 
 
-def _run_one(
-    arguments: argparse.Namespace,
-    loaded: Requests,
-    settings: RunSettings,
-    run: str,
-    bar: Bar,
+def run_one(
+    arguments: argparse.Namespace, loaded: Requests, cost: CostModel, run: str, bar: Bar
 ) -> Summary:
+    """Run one order to its end and sum it up."""
     preset, policy = _split(arguments, run)
-    settings = replace(settings, scheduler=_engine(arguments, loaded, preset))
+    settings = settings_of(arguments, loaded, cost, run)
     recorder = Recorder()
     source = loaded.source()
     run_policy(source, policy, settings, recorder, on_progress=bar)
@@ -186,72 +195,3 @@ def _left_out(source: RequestSource) -> dict[str, str | int | float | bool | Non
     """Say how many turns of a closed loop were never sent, if any."""
     dropped = source.dropped_requests if isinstance(source, ClosedLoop) else 0
     return {"turns_never_sent": dropped} if dropped else {}
-
-
-# What a worker process was started with: the command line and the shared progress counters.
-_worker: dict[str, Any] = {}
-
-
-def _start_worker(arguments: argparse.Namespace, done: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it at once, without a traceback
-    _worker.update(arguments=arguments, done=done)
-
-
-def _work(position: int, policy: str) -> Summary:
-    """Run one policy in a worker; each worker makes the requests once, from the same seed."""
-    arguments, done = _worker["arguments"], _worker["done"]
-    if "loaded" not in _worker:
-        cost = cost_model_of(arguments)
-        loaded = load_requests(arguments, cost)
-        _worker.update(loaded=loaded, settings=settings_of(arguments, loaded, cost))
-
-    def bar(ended: int) -> None:
-        done[position] = ended
-
-    return _run_one(arguments, _worker["loaded"], _worker["settings"], policy, bar)
-
-
-def run_all(
-    arguments: argparse.Namespace,
-    policies: Sequence[str],
-    loaded: Requests,
-    settings: RunSettings,
-    bar: Bar,
-    jobs: int | None,
-) -> list[Summary]:
-    """Run every policy; the summaries come in the order of the policies.
-
-    With more than one job each worker process loads the same requests again, so that nothing
-    large crosses between processes.
-    """
-    workers = min(jobs or os.cpu_count() or 1, len(policies))
-    if workers == 1:
-        total = len(loaded)
-
-        def bar_from(first: int) -> Bar:
-            return lambda ended: bar(first * total + ended)
-
-        return [
-            _run_one(arguments, loaded, settings, policy, bar_from(i))
-            for i, policy in enumerate(policies)
-        ]
-    context = multiprocessing.get_context("spawn")
-    done = context.Array("q", len(policies), lock=False)
-    executor = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start_worker, initargs=(arguments, done)
-    )
-    try:
-        futures = [executor.submit(_work, i, policy) for i, policy in enumerate(policies)]
-        pending: set[Future[Summary]] = set(futures)
-        while pending:
-            finished, pending = wait(pending, timeout=_POLL_S)
-            for future in finished:
-                future.result()  # a fault of one run ends all of them
-            bar(sum(done))
-        executor.shutdown()
-        return [future.result() for future in futures]
-    except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
-            child.terminate()
-        raise

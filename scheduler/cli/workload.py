@@ -3,41 +3,64 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
+from radixcache import KeyKind
 from radixcache.errors import ConfigError
-from scheduler.cli.closed_loop import closed_loop
+from scheduler.cli.closed_loop import SessionRows, read_sessions
 from scheduler.cli.loaded import DEFAULT_LOAD, Bounds, Requests, adapt_by, bounds_of
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_time_scale, poisson, rate_time_scale, scaled
 from scheduler.sim.cost_model import CostModel
-from scheduler.trace import ReadOptions, Trace, open_trace, spread_ticks
-from scheduler.trace.workload import Workload
-from scheduler.trace.workloads import make_workload
+from scheduler.trace import (
+    ReadOptions,
+    Trace,
+    Workload,
+    make_workload,
+    open_trace,
+    spread_ticks,
+)
 
-__all__ = ["Bounds", "Requests", "built_in", "load_requests", "opened", "page_size_of"]
+__all__ = [
+    "Bounds",
+    "Requests",
+    "Rows",
+    "load_requests",
+    "notes_on",
+    "opened",
+    "page_size_of",
+    "read_rows",
+    "seed_matters",
+    "title_of",
+]
 
 DEFAULT_PAGE_SIZE = 64
-# Requests a session, conversation or problem gives on average; the others count requests.
-_REQUESTS_EACH = {"sharegpt-like": 5, "chat": 6, "agents": 43, "tree": 52}
 
 
-def built_in(kind: str, seed: int, requests: int | None) -> Workload:
-    """Return a synthetic workload of about ``requests`` requests."""
-    size = None if requests is None else max(1, round(requests / _REQUESTS_EACH.get(kind, 1)))
-    return make_workload(kind, seed=seed, size=size)
-
-
-def opened(arguments: argparse.Namespace, *, partial_block: bool = False) -> Trace:
-    """Open the trace that the command line names."""
+def opened(arguments: argparse.Namespace, *, partial_block: bool = False) -> Trace | Workload:
+    """Open the trace that the command line names, or make its workload."""
+    if arguments.trace is None:
+        return make_workload(arguments.workload, seed=arguments.seed, size=arguments.size)
     options = ReadOptions(
         strict=arguments.strict,
         max_new_tokens=arguments.max_new_tokens,
         partial_block=partial_block,
     )
     return open_trace(arguments.trace, format=arguments.format, options=options)
+
+
+def title_of(source: Trace | Workload) -> str:
+    """Return what is replayed, in a line."""
+    return f"{source.path}: {source.title}" if isinstance(source, Trace) else source.title
+
+
+def notes_on(source: Trace | Workload) -> list[str]:
+    """Return what became of the rows, once they were read, and what was assumed."""
+    counted = source.summary.lines() if isinstance(source, Trace) else []
+    return [*counted, *source.assumptions]
 
 
 def page_size_of(trace: Trace | Workload, asked: int | None) -> int:
@@ -53,34 +76,62 @@ def page_size_of(trace: Trace | Workload, asked: int | None) -> int:
     return trace.page_size or asked or DEFAULT_PAGE_SIZE
 
 
-def load_requests(arguments: argparse.Namespace, cost: CostModel) -> Requests:
-    """Read or make the requests of a run, scale their times and find their bounds."""
-    source: Trace | Workload
-    if arguments.trace is None:
-        source = built_in(arguments.workload, arguments.seed, arguments.requests)
-        name = source.title
-    else:
-        source = opened(arguments)
-        name = f"{source.path} ({source.title})"
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Requests as they were read or made, before their times are scaled."""
+
+    name: str
+    kind: KeyKind
+    page_size: int
+    bounds: Bounds
+    notes: tuple[str, ...]
+    requests: list[Request]
+
+    def at(self, arguments: argparse.Namespace, cost: CostModel) -> Requests:
+        """Return the requests at the arrival times that were asked for.
+
+        Cost: O(requests); keys are shared.
+        """
+        requests, assumed = _timed(arguments, self.requests, self.bounds, cost)
+        return Requests(
+            name=self.name,
+            kind=self.kind,
+            page_size=self.page_size,
+            requests=requests,
+            bounds=self.bounds,
+            assumptions=assumed,
+            notes=self.notes,
+        )
+
+
+def read_rows(arguments: argparse.Namespace) -> Rows | SessionRows:
+    """Read or make the requests of a command, and find their bounds.
+
+    Of the arrival options only ``seed`` matters, and that where ``seed_matters``.
+    """
+    source = opened(arguments)
     page_size = page_size_of(source, arguments.page_size)
     if arguments.closed_loop:
-        return closed_loop(arguments, source, name, page_size, cost)
-    requests = list(islice(source, arguments.requests))
-    notes = list(source.assumptions)
-    if isinstance(source, Trace):
-        notes = [*source.summary.lines(), *notes]
-    requests = list(map(adapt_by(arguments), requests))
-    bounds = bounds_of(requests, page_size)
-    requests, assumed = _timed(arguments, requests, bounds, cost)
-    return Requests(
-        name=name,
+        return read_sessions(arguments, source, title_of(source), page_size)
+    requests = list(map(adapt_by(arguments), islice(source, arguments.requests)))
+    return Rows(
+        name=title_of(source),
         kind=source.kind,
         page_size=page_size,
+        bounds=bounds_of(requests, page_size),
+        notes=tuple(notes_on(source)),
         requests=requests,
-        bounds=bounds,
-        assumptions=assumed,
-        notes=tuple(notes),
     )
+
+
+def seed_matters(arguments: argparse.Namespace) -> bool:
+    """Tell whether other seeds give other rows: a trace is read as it is."""
+    return arguments.trace is None or arguments.closed_loop
+
+
+def load_requests(arguments: argparse.Namespace, cost: CostModel) -> Requests:
+    """Return the requests of a command at the times that were asked for."""
+    return read_rows(arguments).at(arguments, cost)
 
 
 def _timed(

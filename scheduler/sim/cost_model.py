@@ -74,7 +74,11 @@ class CostModel:
         known = [field.name for field in fields(cls)]
         try:
             raw = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise ConfigError(
+                f"cost model {path}: cannot be read ({error.strerror}): check the path"
+            ) from error
+        except ValueError as error:
             raise ConfigError(f"cost model {path}: cannot be read as JSON: {error}") from error
         if not isinstance(raw, dict):
             raise ConfigError(f"cost model {path}: is no JSON object: use keys {', '.join(known)}")

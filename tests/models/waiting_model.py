@@ -54,21 +54,21 @@ class WaitingModel:
             self.claims[state.arrival_seq] = (state.key, start, stop)
 
     def published(self, state: RequestState, tokens: int) -> None:
-        if state.arrival_seq not in self.claims:
-            return
-        key, start, stop = self.claims.pop(state.arrival_seq)
-        upto = max(start, min(tokens // self.size, stop))
-        if upto < stop and (upto == start or self.cached_pages(key, upto) == upto):
+        if state.arrival_seq in self.claims:
+            key, start, stop = self.claims[state.arrival_seq]
+            upto = max(start, min(tokens // self.size, stop))
             self.claims[state.arrival_seq] = (key, upto, stop)
+            self.drop_what_hangs_in_the_air()
 
     def given_up(self, state: RequestState) -> None:
         self.claims.pop(state.arrival_seq, None)
 
-    def cleared(self, namespace: Namespace | None) -> None:
+    def drop_what_hangs_in_the_air(self) -> None:
+        """Forget claims that are done, or whose first page has no cached page before it."""
         self.claims = {
             seq: (key, start, stop)
             for seq, (key, start, stop) in self.claims.items()
-            if not start or namespace not in {None, key.namespace}
+            if start < stop and self.cached_pages(key, start) == start
         }
 
     # -- questions ---------------------------------------------------------------------

@@ -134,16 +134,17 @@ class WaitingWorld:
 
     def evict(self, pages: int) -> None:
         self.cache.evict(pages)
+        self.model.drop_what_hangs_in_the_air()
 
     def reset(self, *, force: bool) -> None:
         if self.cache.reset(force).done:
-            self.model.cleared(None)
+            self.model.drop_what_hangs_in_the_air()
             for run in self.running:
                 run.pages = self.fresh_pages(len(run.pages))
 
     def drop_namespace(self, namespace: Namespace) -> None:
         if self.cache.drop_namespace(namespace).done:
-            self.model.cleared(namespace)
+            self.model.drop_what_hangs_in_the_air()
 
     # -- facts -------------------------------------------------------------------------
 

@@ -143,6 +143,20 @@ class CacheMachine(RuleBasedStateMachine):
             if path:
                 self.model.pins.remove((space, path))
 
+    @rule(
+        space=SPACES,
+        prompts=st.lists(st.tuples(SYMBOLS, st.integers(0, 15), st.integers(0, 2)), max_size=6),
+    )
+    def traffic(self, space: Namespace, prompts: list[tuple[list[int], int, int]]) -> None:
+        """Requests that come and go: this is what makes a tree of some size."""
+        for symbols, tail, priority in prompts:
+            self.release(self.insert(space, symbols, tail, None, priority, tail % 2 == 1))
+
+    @rule(space=SPACES, prompts=st.lists(st.tuples(SYMBOLS, st.integers(0, 15)), max_size=4))
+    def lookups(self, space: Namespace, prompts: list[tuple[list[int], int]]) -> None:
+        for symbols, tail in prompts:
+            self.release(self.match(space, symbols, tail, None))
+
     @rule(num_pages=st.integers(0, 8))
     def evict(self, num_pages: int) -> None:
         gone = self.cache.evict(num_pages)
@@ -184,10 +198,13 @@ class CacheMachine(RuleBasedStateMachine):
             self.locked = [known for known in self.locked if known is not lock]
             self.model.pins.remove((lock[1], lock[2]))
 
+    # Dropping all too often would leave only small trees to look at.
+    @precondition(lambda self: self.model.tick % 8 == 0)
     @rule(space=SPACES)
     def drop_namespace(self, space: Namespace) -> None:
         self.dropped(self.cache.drop_namespace(space), self.model.drop(space, False))
 
+    @precondition(lambda self: self.model.tick % 8 == 1)
     @rule(force=st.booleans())
     def reset(self, force: bool) -> None:
         generation = self.cache.generation
@@ -206,6 +223,20 @@ class CacheMachine(RuleBasedStateMachine):
         assert sorted(pinned) == sorted(held)
         self.pool.free(pages)
         self.pool.free(pinned)
+
+    def teardown(self) -> None:
+        """Everything can go, in the right order, once nobody pins it."""
+        if not hasattr(self, "cache"):
+            return
+        for pin in list(self.live):
+            self.release(pin)
+        for found, space, path in self.locked:
+            self.cache.dec_lock_ref(found.last_node)
+            self.model.pins.remove((space, path))
+        for _ in range(CAPACITY_PAGES // 3):
+            self.evict(3)
+        self.everything_agrees()
+        assert self.cache.size == (0, 0)
 
     @invariant()
     def everything_agrees(self) -> None:

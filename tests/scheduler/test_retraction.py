@@ -5,13 +5,18 @@ from __future__ import annotations
 from radixcache import PrefixKey
 from scheduler.events import Admitted, Finished, Retracted
 from scheduler.request import RequestStatus
-from scheduler.retraction import choose_victim, lost_tokens
+from scheduler.retraction import choose_victim, lost_tokens, victim_key
 from tests.models.scheduler_driver import SchedulerDriver
 
 
 def runs(d: SchedulerDriver) -> dict[str, int]:
     running = d.scheduler._life.running
     return {rid: lost_tokens(run, running, 1) for rid, run in running.by_rid.items()}
+
+
+def victim(d: SchedulerDriver) -> str:
+    running = d.scheduler._life.running
+    return choose_victim(running, victim_key("least-lost", running, 1, lambda state: 0)).state.rid
 
 
 def test_the_one_with_least_unpublished_work_goes() -> None:
@@ -21,7 +26,7 @@ def test_the_one_with_least_unpublished_work_goes() -> None:
     d.step()
     d.step({"a": ([5, 6, 7], None), "b": ([5], None)})
     assert runs(d) == {"a": 3, "b": 1}
-    assert choose_victim(d.scheduler._life.running, d.scheduler._life.victim_key).state.rid == "b"
+    assert victim(d) == "b"
 
 
 def test_among_equals_the_latest_arrival_goes() -> None:
@@ -30,9 +35,7 @@ def test_among_equals_the_latest_arrival_goes() -> None:
     d.submit("short", [4, 5], max_new_tokens=9)
     d.step()
     assert list(runs(d)) == ["short", "long"]
-    assert (
-        choose_victim(d.scheduler._life.running, d.scheduler._life.victim_key).state.rid == "short"
-    )
+    assert victim(d) == "short"
 
 
 def test_a_retracted_request_keeps_its_arrival_and_its_work() -> None:

@@ -29,7 +29,7 @@ def test_a_written_trace_of_sessions_replays_closed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "chat.jsonl"
-    assert main(["generate", "chat", "--requests", "12", "-o", str(path)]) == 0
+    assert main(["generate", "chat", "--size", "2", "-o", str(path)]) == 0
     capsys.readouterr()
     runs, _ = compared(capsys, str(path), "--closed-loop", "--rate", "3")
     text = json.dumps(runs)
