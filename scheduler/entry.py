@@ -55,6 +55,10 @@ def check_request(request: Request) -> None:
             continue
         if type(value) is not int or value < 0:
             raise InvalidInputError(f"{rid!r} has {name} {value!r}: give an int of at least 0")
+    if request.samples != 1:
+        raise InvalidInputError(
+            f"{rid!r} wants {request.samples!r} samples: submit each request of fan_out(request)"
+        )
     if request.cache_output not in {"all", "none", "visible"}:
         raise InvalidInputError(
             f"{rid!r} has cache_output {request.cache_output!r}: use 'all', 'none' or 'visible'"

@@ -169,6 +169,17 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         help="share of max_new_tokens reserved at admission (default: the preset's, 1 for ours)",
     )
     group.add_argument(
+        "--cache-output",
+        choices=("all", "none", "visible"),
+        help="how much of an answer stays cached (default: what the row says, else all)",
+    )
+    group.add_argument(
+        "--visible-share",
+        type=_share,
+        metavar="X",
+        help="with --cache-output visible: the share of an answer, from its start",
+    )
+    group.add_argument(
         "--oracle-lengths",
         action="store_true",
         help="let the scheduler know the true output lengths",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
+from scheduler.cli.loaded import Requests, said_of_outputs
 from scheduler.cli.progress import Bar
-from scheduler.cli.workload import Requests
 from scheduler.config import AdaptiveRatio, SchedulerConfig
 from scheduler.queues import make_guard
 from scheduler.registry import make_schedule_policy
@@ -147,10 +147,20 @@ def _assumptions(
         "waiting_aware": "yes" if aware else "no",
         "eviction": settings.eviction,
         **_preemption(config),
+        **said_of_outputs(arguments),
+        **_samples(loaded),
         "output_reserve": _reserve(config, known),
         "preset": preset.name if "," in arguments.preset else f"{preset.name} ({preset.title})",
         "engine": settings.cost.describe(),
     }
+
+
+def _samples(loaded: Requests) -> dict[str, str]:
+    """Say how many answers are asked for, where they are more than the prompts."""
+    bounds = loaded.bounds
+    if bounds.requests == bounds.prompts:
+        return {}
+    return {"samples": f"{bounds.requests} answers to {bounds.prompts} prompts, as requests"}
 
 
 def _preemption(config: SchedulerConfig) -> dict[str, int]:
