@@ -19,7 +19,6 @@ from radixcache.errors import (
     UnknownRequestError,
 )
 from radixcache.eviction import (
-    EVICTION_POLICIES,
     FIFO,
     FILO,
     LFU,
@@ -28,9 +27,12 @@ from radixcache.eviction import (
     SLRU,
     EvictionPolicy,
     Priority,
-    make_policy,
+    Random,
 )
+from radixcache.eviction_adaptive import ARC, TLRU
+from radixcache.eviction_registry import EVICTION_POLICIES, make_policy
 from radixcache.format_tree import format_tree
+from radixcache.gittins import GhostGittins
 from radixcache.key import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
 from radixcache.null_cache import NullCache
 from radixcache.page_pool import PagePool
@@ -40,6 +42,7 @@ from radixcache.results import CacheSize, Dropped, InsertResult, PageIds, Peek, 
 from radixcache.sglang_names import MatchedPrefix
 
 __all__ = [
+    "ARC",
     "DEFAULT_NAMESPACE",
     "EVICTION_POLICIES",
     "FIFO",
@@ -48,12 +51,14 @@ __all__ = [
     "LRU",
     "MRU",
     "SLRU",
+    "TLRU",
     "BatchOrderError",
     "CacheSize",
     "ConfigError",
     "Dropped",
     "DuplicateRequestError",
     "EvictionPolicy",
+    "GhostGittins",
     "HandleError",
     "InsertResult",
     "IntegrityError",
@@ -75,6 +80,7 @@ __all__ = [
     "Priority",
     "RadixCache",
     "RadixCacheError",
+    "Random",
     "RequestError",
     "RequestTooLargeError",
     "ResidencyObserver",

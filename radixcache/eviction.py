@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from radixcache.errors import ConfigError
 from radixcache.tree import Node
 
 __all__ = [
-    "EVICTION_POLICIES",
     "FIFO",
     "FILO",
     "LFU",
@@ -17,8 +15,10 @@ __all__ = [
     "SLRU",
     "EvictionPolicy",
     "Priority",
-    "make_policy",
+    "Random",
 ]
+
+_ALL_64_BITS = 2**64 - 1
 
 
 class EvictionPolicy:
@@ -28,6 +28,11 @@ class EvictionPolicy:
     may grow at any time. A rank that falls while a leaf stays a candidate must be told by
     ``cache.rank_fell``. Ranks of one policy compare with each other; equal ranks go by
     node id. A rank depends on the node and the policy's own state, never on chance.
+
+    A policy that learns overrides ``on_release``, ``on_evict`` and ``on_drop``; the cache
+    looks once, when it is made, and never calls a hook that is not overridden. Hooks read
+    nodes, change nothing of them and never call the cache. Only ``on_release`` may change
+    the rank of leaves that are candidates already, and says so by returning True.
     """
 
     name: ClassVar[str] = "custom"
@@ -41,6 +46,27 @@ class EvictionPolicy:
     def shared_tail_pages(self, node: Node) -> int:
         """Return how many pages at the node's end have that rank; then it is ranked again."""
         return len(node.pages)
+
+    def start(self, page_size: int) -> None:
+        """Get ready for one cache; called once, before anything else."""
+
+    def on_release(self, end: Node, leaves: int) -> bool:
+        """Learn from a path that has just lost its last pin at its end.
+
+        That is a request which finished, was aborted or was retracted; publishing a part of
+        a prompt is none. The end may be ranked anew for it, and all nodes above it. Before
+        a page can be evicted, some path through it was released.
+
+        Return whether other candidates changed their rank too: then all ``leaves`` of them
+        are ranked again, at O(leaves); return True rarely enough for that.
+        """
+        return False
+
+    def on_evict(self, leaf: Node, num_pages: int) -> None:
+        """Learn that the leaf's last ``num_pages`` pages are about to be evicted."""
+
+    def on_drop(self, node: Node) -> None:
+        """Forget the node's pages: a reset or the drop of its namespace takes them."""
 
 
 class LRU(EvictionPolicy):
@@ -141,26 +167,28 @@ class Priority(EvictionPolicy):
         return node.priority, node.tick
 
 
-EVICTION_POLICIES: dict[str, type[EvictionPolicy]] = {
-    policy.name: policy for policy in (LRU, LFU, FIFO, FILO, MRU, SLRU, Priority)
-}
-"""The built-in policies by name."""
+class Random(EvictionPolicy):
+    """Leaves in an order without reason, the same one for the same ``seed``: a baseline.
 
+    A leaf draws its number when it is touched and keeps it until the next touch.
 
-def make_policy(policy: str | type[EvictionPolicy] | EvictionPolicy) -> EvictionPolicy:
-    """Return the policy of a name, an instance of a class, or the instance given.
-
-    Raises:
-        ConfigError: the name is unknown, or it is no policy.
-
+    Ref: the finalizer of SplitMix64; Steele, Lea and Flood, Fast splittable pseudorandom
+    number generators (OOPSLA 2014).
     """
-    if isinstance(policy, str):
-        if policy not in EVICTION_POLICIES:
-            known = ", ".join(sorted(EVICTION_POLICIES))
-            raise ConfigError(f"unknown eviction policy {policy!r}: use one of {known}")
-        return EVICTION_POLICIES[policy]()
-    if isinstance(policy, type):
-        policy = policy()
-    if not callable(getattr(policy, "rank", None)):
-        raise ConfigError(f"{policy!r} is no eviction policy: give it rank(node)")
-    return policy
+
+    name = "random"
+    rank_can_fall = True
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def rank(self, node: Node) -> int:
+        """Return 64 bits mixed from the seed, the node's id and its last touch."""
+        return _mixed(_mixed(_mixed(self.seed) + node.id) + node.tick)
+
+
+def _mixed(number: int) -> int:
+    number = (number + 0x9E3779B97F4A7C15) & _ALL_64_BITS
+    number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9 & _ALL_64_BITS
+    number = (number ^ (number >> 27)) * 0x94D049BB133111EB & _ALL_64_BITS
+    return number ^ (number >> 31)

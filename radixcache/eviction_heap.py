@@ -38,6 +38,9 @@ class EvictionHeap:
         "_sequence",
         "_shared_tail_pages",
         "leaves",
+        "on_drop",
+        "on_evict",
+        "on_release",
         "policy",
     )
 
@@ -59,6 +62,13 @@ class EvictionHeap:
         self._protected = protected
         self._entries: list[Entry] = []
         self._sequence = 0
+        self.on_release: Callable[[Node, int], bool] | None = _hook(policy, "on_release")
+        self.on_evict: Callable[[Node, int], None] | None = _hook(policy, "on_evict")
+        self.on_drop: Callable[[Node], None] | None = _hook(policy, "on_drop")
+        """The hooks that the policy overrides; None for the others."""
+        start = _hook(policy, "start")
+        if start is not None:
+            start(page_size)
 
     def __len__(self) -> int:
         """Return the number of entries, stale ones too.
@@ -126,11 +136,12 @@ class EvictionHeap:
     def protect(self, protected: ProtectedTokens | None) -> None:
         """Ask ``protected`` from now on. Cost: O(leaves)."""
         self._protected = protected
-        kept = [entry[4] for entry in self._live()]
-        self._entries.clear()
-        for node in kept:
-            node.entry = None
-            self.refresh(node)
+        self.rerank_all()
+
+    def rerank_all(self) -> None:
+        """Rank every candidate anew. Cost: O(leaves)."""
+        self._entries[:] = [self._new_entry(entry[4]) for entry in self._live()]
+        heapify(self._entries)
 
     def clear(self) -> None:
         """Forget everything; the nodes must be gone."""
@@ -155,6 +166,11 @@ class EvictionHeap:
         node.entry = entry = (need, rank, node.id, sequence, node)
         heapreplace(self._entries, entry)
 
+    def _new_entry(self, node: Node) -> Entry:
+        self._sequence = sequence = self._sequence + 1
+        node.entry = entry = (0, self._rank(node), node.id, sequence, node)
+        return entry
+
     def _live(self) -> list[Entry]:
         """Return the entries of evictable leaves; forget the others."""
         kept: list[Entry] = []
@@ -173,3 +189,10 @@ class EvictionHeap:
         if len(self._entries) > 2 * self.leaves + _SLACK:
             self._entries[:] = self._live()
             heapify(self._entries)
+
+
+def _hook(policy: EvictionPolicy, name: str) -> Any:
+    """Return a hook of the policy, or None where it is the one that does nothing."""
+    hook = getattr(policy, name, None)
+    idle = getattr(hook, "__func__", None) is getattr(EvictionPolicy, name)
+    return None if idle else hook

@@ -14,8 +14,9 @@ from radixcache.arguments import (
     wrong_kind,
 )
 from radixcache.errors import HandleError
-from radixcache.eviction import EvictionPolicy, make_policy
+from radixcache.eviction import EvictionPolicy
 from radixcache.eviction_heap import EvictionHeap, ProtectedTokens
+from radixcache.eviction_registry import make_policy
 from radixcache.integrity import check_tree
 from radixcache.key import KeyKind, Namespace, PrefixKey
 from radixcache.observers import Observers
@@ -249,6 +250,8 @@ class RadixCache(SglangNames):
             size = len(pages)
             taken = loose if loose < left else left
             path = path_of(leaf) if self._observers.active else None
+            if heap.on_evict is not None:
+                heap.on_evict(leaf, taken)
             if taken == size:
                 pages.reverse()
                 out.extend(pages)
@@ -308,17 +311,8 @@ class RadixCache(SglangNames):
         A leaf that lies on the prefix is ranked anew; leaves beyond it rank by pages of
         their own. Cost: O(h) and a memory comparison of the prefix.
         """
-        node: Node | None = self._roots.get(namespace)
-        if node is None:
-            return
-        page_bytes = self._page_bytes
-        offset = 0
-        while child := node.children.get(key_bytes[offset : offset + page_bytes]):
-            node = child
-            if not key_bytes.startswith(node.edge, offset):
-                break
-            offset += len(node.edge)
-        if node.parent is not None and not node.lock_ref and not node.children:
+        node = self._tree.deepest(namespace, key_bytes)
+        if node is not None and not node.lock_ref and not node.children:
             self._heap.refresh(node)
 
     # ------------------------------------------------------------------ observers, check
@@ -382,8 +376,12 @@ class RadixCache(SglangNames):
         self._evictable += moved
         self._protected -= moved
         self._live_pins -= 1
-        if not leaf.lock_ref and not leaf.children:
-            self._heap.offer(leaf)
+        if not leaf.lock_ref:
+            heap = self._heap
+            if heap.on_release is not None and heap.on_release(leaf, heap.leaves):
+                heap.rerank_all()
+            if not leaf.children:
+                heap.offer(leaf)
 
     def _dropped(self, namespace: Namespace | None) -> Dropped:
         """Collect the pages of all nodes, of one namespace if given, and take them off."""
@@ -391,6 +389,8 @@ class RadixCache(SglangNames):
         for node in self._tree.nodes(namespace):
             (pinned if node.lock_ref else pages).extend(node.pages)
             node.entry = None
+            if self._heap.on_drop is not None:
+                self._heap.on_drop(node)
             if not node.lock_ref and not node.children:
                 self._heap.leaves -= 1
         return Dropped(True, pages, pinned)

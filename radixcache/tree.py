@@ -151,6 +151,19 @@ class RadixTree:
         del node.pages[:cut]
         return upper
 
+    def deepest(self, namespace: Namespace, data: bytes) -> Node | None:
+        """Return the deepest node that has its first page on a packed key, if any."""
+        node: Node | None = self.roots.get(namespace)
+        if node is None:
+            return None
+        offset = 0
+        while child := node.children.get(data[offset : offset + self.page_bytes]):
+            node = child
+            if not data.startswith(node.edge, offset):
+                break
+            offset += len(node.edge)
+        return node if node.parent is not None else None
+
     def nodes(self, namespace: Namespace | None = None) -> Iterator[Node]:
         """Yield all nodes but the roots, parents first; of one namespace if given."""
         if namespace is None:

@@ -46,6 +46,9 @@ class SessionRows:
     adapt: Callable[[Request], Request]
     assumed: Assumed
 
+    def __len__(self) -> int:
+        return self.extent.turns
+
     def at(self, arguments: argparse.Namespace, cost: CostModel) -> Requests:
         """Return the sessions at the starts that were asked for."""
         assumed = dict(self.assumed)

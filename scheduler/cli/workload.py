@@ -87,6 +87,9 @@ class Rows:
     notes: tuple[str, ...]
     requests: list[Request]
 
+    def __len__(self) -> int:
+        return len(self.requests)
+
     def at(self, arguments: argparse.Namespace, cost: CostModel) -> Requests:
         """Return the requests at the arrival times that were asked for.
 

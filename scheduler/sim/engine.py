@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from radixcache.errors import IntegrityError, RequestError, RequestTooLargeError
 from scheduler.batch import Batch, StepRecord
 from scheduler.events import Event, Finished, FirstToken
-from scheduler.request import Request, RequestState
+from scheduler.request import Request, RequestState, TokenIds
 from scheduler.results import Result
 from scheduler.scheduler import Scheduler
 from scheduler.sim.cost_model import CostModel, StepLoad
-from scheduler.sim.outputs import answer_tokens, output_length
+from scheduler.sim.outputs import answer
 from scheduler.sim.source import RequestSource
 
 __all__ = ["RunObserver", "Simulation", "step_load"]
@@ -39,6 +39,10 @@ class RunObserver(Protocol):
     def on_finish(self, state: RequestState) -> None:
         """Learn that a request ended."""
         ...
+
+
+_GONE: tuple[Sequence[int], list[Result]] = ((), [((), None)])
+"""A request that ended while a step of it was in flight: no token."""
 
 
 class _Flight(NamedTuple):
@@ -87,8 +91,10 @@ class Simulation:
         self._on_progress = on_progress
         self._flights: deque[_Flight] = deque()
         self._states: dict[str, RequestState] = {}
-        self._lengths: dict[str, int] = {}
+        self._answers: dict[str, tuple[TokenIds, list[Result]]] = {}
+        """Tokens so far, and all there will be, of each request that got its first one."""
         self._patience: list[tuple[float, int, RequestState]] = []
+        """Those whose clients will give up: (when, arrival, request)."""
         self._ended = 0
         self._device_free_s = 0.0
         self.now = 0.0
@@ -145,7 +151,6 @@ class Simulation:
             self._reject(request, type(error).__name__)
         else:
             self._states[request.rid] = state
-            self._lengths[request.rid] = output_length(state)
             if request.abort_after_s is not None:
                 deadline_s = arrival_s + request.abort_after_s
                 heappush(self._patience, (deadline_s, state.arrival_seq, state))
@@ -196,17 +201,19 @@ class Simulation:
 
     def _results(self, batch: Batch) -> dict[str, Result]:
         """One token for each request that ends its prompt in this step or decodes."""
-        results: dict[str, Result] = {}
-        done = [chunk.rid for chunk in batch.chunks if chunk.last]
-        for rid in (*done, *batch.decode_rids):
-            state = self._states.get(rid)
-            if state is None:
-                results[rid] = ((), None)
-                continue
-            position = state.output_tokens
-            last = position + 1 >= self._lengths[rid]
-            results[rid] = (answer_tokens(state, position, 1), "stop" if last else None)
-        return results
+        answers = self._answers
+        rids = batch.decode_rids
+        for chunk in batch.chunks:
+            if chunk.last:
+                rids += (chunk.rid,)
+                state = self._states.get(chunk.rid)
+                if state is not None and chunk.rid not in answers:
+                    answers[chunk.rid] = state.outputs, answer(state)
+        return {
+            rid: steps[len(outputs)]
+            for rid in rids
+            for outputs, steps in (answers.get(rid, _GONE),)
+        }
 
     def _take(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -214,7 +221,8 @@ class Simulation:
                 self._source.first_token(event.state, self.now)
             elif type(event) is Finished:
                 state = event.state
-                del self._states[state.rid], self._lengths[state.rid]
+                del self._states[state.rid]
+                self._answers.pop(state.rid, None)
                 self._observer.on_finish(state)
                 self._source.finished(state, self.now)
                 self._count_end()

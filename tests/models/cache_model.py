@@ -41,6 +41,8 @@ class CacheModel:
     pins: list[tuple[Namespace, Tokens]] = field(default_factory=list)
     needed: list[tuple[Namespace, Tokens]] = field(default_factory=list)
     tick: int = 0
+    rank_of_page: Callable[[int], Any] | None = None
+    """Asked instead of ``RANKS`` where a policy reads more than a page of the model has."""
 
     def prefixes(self, tokens: Tokens, limit: int | None = None) -> list[Tokens]:
         end = len(tokens) if limit is None else min(len(tokens), limit)
@@ -102,10 +104,14 @@ class CacheModel:
     def evict(self, num_pages: int) -> list[int]:
         out = []
         while len(out) < num_pages and (leaves := self.leaves()):
-            rank = RANKS[self.policy]
-            place = min(leaves, key=lambda p: (self.is_needed(*p), rank(self.pages[p])))
+            place = min(leaves, key=lambda p: (self.is_needed(*p), self.rank(self.pages[p])))
             out.append(self.pages.pop(place).page_id)
         return out
+
+    def rank(self, page: Page) -> Any:
+        if self.rank_of_page is not None:
+            return self.rank_of_page(page.page_id)
+        return RANKS[self.policy](page)
 
     def evictable(self) -> int:
         return sum(not self.pinned(*place) for place in self.pages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -18,15 +19,21 @@ from hypothesis.stateful import (
 )
 
 from radixcache import (
+    ARC,
     EVICTION_POLICIES,
+    TLRU,
+    EvictionPolicy,
+    GhostGittins,
     Namespace,
     PagePool,
     PrefixHandle,
     PrefixKey,
     RadixCache,
+    Random,
 )
 from radixcache.sglang_names import MatchedPrefix
-from tests.models.cache_model import CacheModel, Tokens
+from radixcache.tree import Node
+from tests.models.cache_model import RANKS, CacheModel, Tokens
 from tests.models.residency_log import ResidencyLog
 
 CAPACITY_PAGES = 24
@@ -35,6 +42,27 @@ SYMBOLS = st.lists(st.integers(0, 1), max_size=6)
 LIMITS = st.none() | st.integers(0, 40)
 
 Pin = tuple[PrefixHandle, Namespace, Tokens]
+
+
+def small_policy(name: str) -> EvictionPolicy | str:
+    """Return the policy with parameters that matter in a small tree."""
+    small: dict[str, EvictionPolicy] = {
+        "random": Random(seed=7),
+        "t-lru": TLRU(threshold_tokens=9, next_prompt_tokens=3),
+        "arc": ARC(),
+        "ghost-gittins": GhostGittins(max_ends=6, first_finishes=3),
+    }
+    return small.get(name, name)
+
+
+def rank_of_page(cache: RadixCache, page_id: int) -> Any:
+    """Find a page by scanning and return its rank as the last one of its node."""
+    for node in cache._tree.nodes():
+        if page_id in node.pages:
+            size = node.pages.index(page_id) + 1
+            tail = Node(node.id, node.edge, node.pages[:size], node.parent, node.tick)
+            return cache.policy.rank(tail), node.id
+    raise AssertionError(f"page {page_id} is not cached")
 
 
 class CacheMachine(RuleBasedStateMachine):
@@ -46,8 +74,12 @@ class CacheMachine(RuleBasedStateMachine):
     def start(self, page_size: int) -> None:
         self.model = CacheModel(page_size, self.policy)
         self.cache = RadixCache(
-            page_size, policy=self.policy, protected_tokens=self.protected_tokens
+            page_size,
+            policy=small_policy(self.policy),
+            protected_tokens=self.protected_tokens,
         )
+        if self.policy not in RANKS:
+            self.model.rank_of_page = lambda page_id: rank_of_page(self.cache, page_id)
         self.pool = PagePool(CAPACITY_PAGES)
         self.log = ResidencyLog(page_size, 4 * page_size)
         self.cache.add_observer(self.log)
@@ -159,8 +191,9 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(num_pages=st.integers(0, 8))
     def evict(self, num_pages: int) -> None:
+        expected = self.model.evict(num_pages)
         gone = self.cache.evict(num_pages)
-        assert list(gone) == self.model.evict(num_pages)
+        assert list(gone) == expected
         self.pool.free(gone)
 
     @rule(space=SPACES, symbols=SYMBOLS)

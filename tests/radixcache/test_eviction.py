@@ -17,9 +17,10 @@ from radixcache import (
     Namespace,
     PrefixKey,
     RadixCache,
+    Random,
     make_policy,
 )
-from radixcache.tree import Node
+from radixcache.tree import Node, pages_of
 
 
 def put(cache: RadixCache, tokens: list[int], pages: list[int], priority: int = 0) -> None:
@@ -31,6 +32,10 @@ def use(cache: RadixCache, tokens: list[int]) -> None:
 
 
 ORDERS = {
+    "random": [1, 4, 2, 3],
+    "t-lru": [2, 4, 1, 3],
+    "arc": [2, 4, 1, 3],
+    "ghost-gittins": [2, 4, 1, 3],
     "lru": [2, 4, 1, 3],
     "lfu": [2, 1, 4, 3],
     "fifo": [1, 2, 3, 4],
@@ -79,7 +84,7 @@ def test_names_classes_and_instances_make_policies() -> None:
     assert isinstance(make_policy(LRU), LRU)
     own = LRU()
     assert make_policy(own) is own
-    for bad in ("random", 3, object):
+    for bad in ("newest", 3, object):
         with pytest.raises(ConfigError):
             make_policy(bad)
 
@@ -121,6 +126,34 @@ class DuckTyped:
 
     def rank(self, node: Node) -> int:
         return -len(node.pages)
+
+
+class Listener(EvictionPolicy):
+    """Writes down what it is told."""
+
+    name = "listener"
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, list[int], int]] = []
+        self.newest_first = False
+        self.ranked = 0
+
+    def start(self, page_size: int) -> None:
+        self.told.append(("start", [], page_size))
+
+    def rank(self, node: Node) -> int:
+        self.ranked += 1
+        return -node.tick if self.newest_first else node.tick
+
+    def on_release(self, end: Node, leaves: int) -> bool:
+        self.told.append(("release", list(pages_of(end)), leaves))
+        return self.newest_first
+
+    def on_evict(self, leaf: Node, num_pages: int) -> None:
+        self.told.append(("evict", list(leaf.pages), num_pages))
+
+    def on_drop(self, node: Node) -> None:
+        self.told.append(("drop", list(node.pages), node.lock_ref))
 
 
 def brute_force(cache: RadixCache, rank: Callable[[Node], Any]) -> int:
@@ -178,6 +211,69 @@ def test_a_policy_needs_only_a_rank() -> None:
     put(cache, [5, 6], [4, 5])
     assert list(cache.evict(3)) == [3, 2, 1]
     cache.check()
+
+
+def test_a_learning_policy_is_told_of_the_last_release_of_evictions_and_of_drops() -> None:
+    policy = Listener()
+    cache = RadixCache(2, policy=policy)
+    put(cache, [1, 1, 2, 2, 3, 3], [0, 1, 2])
+    first = cache.match(PrefixKey([1, 1, 2, 2]))
+    second = cache.match(PrefixKey([1, 1]))
+    cache.release(second)  # the first pin lies below it still
+    cache.release(first)
+    cache.evict(1)
+    held = cache.match(PrefixKey([1, 1]))
+    cache.reset(force=True)
+    cache.release(held)
+    assert policy.told == [
+        ("start", [], 2),
+        ("release", [0, 1, 2], 0),
+        ("release", [0, 1], 1),
+        ("evict", [2], 1),
+        ("drop", [0], 1),
+        ("drop", [1], 0),
+    ]
+
+
+def test_publishing_a_part_of_a_prompt_is_no_release() -> None:
+    policy = Listener()
+    cache = RadixCache(1, policy=policy)
+    part = cache.insert(PrefixKey([1, 2, 3]), [0, 1], limit_tokens=2).handle
+    whole = cache.insert(PrefixKey([1, 2, 3]), [0, 1, 2]).handle
+    cache.release(part)
+    cache.release(whole)
+    assert policy.told[1:] == [("release", [0, 1, 2], 0)]
+
+
+def test_all_candidates_are_ranked_again_when_a_release_says_so() -> None:
+    policy = Listener()
+    cache = RadixCache(1, policy=policy)
+    for token in range(5):
+        put(cache, [token], [token])
+    before = policy.ranked
+    policy.newest_first = True
+    put(cache, [5], [5])
+    assert policy.ranked - before <= 7
+    cache.check()
+    assert list(cache.evict(6)) == [5, 4, 3, 2, 1, 0]
+
+
+def test_hooks_that_are_not_overridden_are_never_called() -> None:
+    heap = RadixCache(1, policy=Coarse())._heap
+    assert heap.on_release is heap.on_evict is heap.on_drop is None
+    heap = RadixCache(1, policy=DuckTyped())._heap
+    assert heap.on_release is heap.on_evict is heap.on_drop is None
+
+
+def test_random_differs_by_seed_and_repeats_with_it() -> None:
+    orders = []
+    for seed in (1, 1, 2):
+        cache = RadixCache(1, policy=Random(seed))
+        for token in range(20):
+            put(cache, [token], [token])
+        orders.append(list(cache.evict(20)))
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == list(range(20)) != orders[0]
 
 
 def test_a_rank_that_falls_is_told() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radixcache import LRU, Namespace, PrefixKey
+from radixcache import EVICTION_POLICIES, LRU, Namespace, PrefixKey
 from radixcache.errors import ConfigError, KeyKindError
 from scheduler.lookup import lookup_replay
 from scheduler.request import Request
@@ -91,7 +91,7 @@ def test_no_choice_of_leaves_beats_optimal_eviction(prompts: list[Prompt], capac
     assert found.hit_tokens == most_hits(prompts, capacity)
 
 
-@given(PROMPTS, st.integers(1, 6), st.sampled_from(["lru", "fifo", "mru", "lfu"]), st.booleans())
+@given(PROMPTS, st.integers(1, 6), st.sampled_from(sorted(EVICTION_POLICIES)), st.booleans())
 def test_optimal_eviction_is_never_beaten(
     prompts: list[Prompt], capacity: int, policy: str, last_token: bool
 ) -> None:
