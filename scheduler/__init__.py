@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scheduler.admission import AdmissionRefusal
     from scheduler.batch import Batch, PageRemap, PrefillChunk, RowChange, StepRecord
-    from scheduler.config import SchedulerConfig
+    from scheduler.config import AdaptiveRatio, SchedulerConfig
     from scheduler.events import Admitted, Event, Finished, FirstToken, Retracted
     from scheduler.optimal import OptimalBound, OptimalMeter, optimal_prefill
     from scheduler.orders import (
@@ -42,6 +42,7 @@ __all__ = [
     "LPM",
     "SCHEDULE_POLICIES",
     "SPF",
+    "AdaptiveRatio",
     "AdmissionRefusal",
     "Admitted",
     "Batch",
@@ -83,7 +84,7 @@ __all__ = [
 _MODULES = {
     "scheduler.admission": ("AdmissionRefusal",),
     "scheduler.batch": ("Batch", "PageRemap", "PrefillChunk", "RowChange", "StepRecord"),
-    "scheduler.config": ("SchedulerConfig",),
+    "scheduler.config": ("AdaptiveRatio", "SchedulerConfig"),
     "scheduler.events": ("Admitted", "Event", "Finished", "FirstToken", "Retracted"),
     "scheduler.overtake_guard": ("OvertakeGuard",),
     "scheduler.optimal": ("OptimalBound", "OptimalMeter", "optimal_prefill"),

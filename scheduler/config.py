@@ -86,6 +86,9 @@ class SchedulerConfig:
     """Which running request gives its pages back first, when memory runs out."""
     publish_retracted: bool = True
     """Whether the output computed so far stays in the cache at a retraction."""
+    preempt_priority_gap: int | None = None
+    """How much lower the priority of a running request must be for a waiting one to take its
+    place; None: nobody is preempted for priority. Needs a priority order."""
     lookahead: int | None = None
     """Candidates that do not fit and may be skipped; None: what the policy says; 0: it blocks."""
     hold: HoldMode | None = None
@@ -106,9 +109,9 @@ class SchedulerConfig:
             _check_int(name, getattr(self, name), 1)
         for name in ("max_tokens_per_step", "window_requests"):
             _check_int(name, getattr(self, name), 1)
-        for name in ("lookahead", "max_waiting"):
+        for name, least in (("lookahead", 0), ("max_waiting", 0), ("preempt_priority_gap", 1)):
             if getattr(self, name) is not None:
-                _check_int(name, getattr(self, name), 0)
+                _check_int(name, getattr(self, name), least)
         if not isinstance(self.output_reserve_ratio, AdaptiveRatio):
             _check_share("output_reserve_ratio", self.output_reserve_ratio)
         for name, known in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from radixcache import PrefixHandle
 from scheduler.admission import Pick, pages_for
@@ -13,7 +14,7 @@ from scheduler.page_ledger import PageLedger
 from scheduler.publishing import Publisher
 from scheduler.request import RequestState, RequestStatus
 from scheduler.reserve import make_reserve
-from scheduler.retraction import lost_tokens
+from scheduler.retraction import lost_tokens, victim_key
 from scheduler.running import Run, Running
 from scheduler.scheduler_report import Tally
 from scheduler.step import Flight
@@ -29,6 +30,7 @@ class Lifecycle:
     """
 
     __slots__ = (
+        "class_of",
         "config",
         "flights",
         "guard",
@@ -41,6 +43,7 @@ class Lifecycle:
         "running",
         "tally",
         "tokenless",
+        "victim_key",
         "waiting",
     )
 
@@ -52,15 +55,20 @@ class Lifecycle:
         guard: OvertakeGuard[RequestState],
         *,
         holding: bool,
+        class_of: Callable[[RequestState], int],
     ) -> None:
         self.config = config
         self.ledger = ledger
         self.queue = queue
         self.guard = guard
+        self.class_of = class_of
+        """The priority class of a request; the smaller goes first."""
         self.holding = holding
         """Whether followers of a prefix that is being computed are told apart at all."""
         self.reserve = make_reserve(config)
         self.running = Running(config.max_running)
+        self.victim_key = victim_key(config.retract, self.running, config.page_size, class_of)
+        """Who gives pages back first."""
         self.publisher = Publisher(ledger, self.running, config.page_size)
         self.tally = Tally(config.window_requests)
         self.waiting: dict[str, RequestState] = {}

@@ -147,16 +147,19 @@ class LPMAging(SchedulePolicy):
 
 
 class Prioritized(SchedulePolicy):
-    """Highest ``Request.priority`` first, then another order; nobody is preempted.
+    """Highest ``Request.priority`` first, then another order; ``low_first``: lowest first.
 
-    Give the guard the same classes: ``class_of=lambda state: -state.request.priority``.
+    Who runs already is preempted only with ``SchedulerConfig.preempt_priority_gap``. A guard
+    needs the same classes: ``class_of=policy.priority_class``.
 
-    Ref: SGLang and vLLM, priority scheduling.
+    Ref: SGLang ``schedule_policy.py`` (either sign), vLLM v1 ``request_queue.py`` (lowest first).
     """
 
     name = "priority"
+    has_classes = True
 
-    def __init__(self, order: SchedulePolicy | None = None) -> None:
+    def __init__(self, order: SchedulePolicy | None = None, *, low_first: bool = False) -> None:
+        self._sign = 1 if low_first else -1
         self._order = order = FCFS() if order is None else order
         if not order.static_keys:
             raise ConfigError(
@@ -169,12 +172,16 @@ class Prioritized(SchedulePolicy):
         self.default_guard = order.default_guard  # type: ignore[misc]
         self.default_waiting_aware = order.default_waiting_aware  # type: ignore[misc]
 
+    def priority_class(self, state: RequestState) -> int:
+        """Return minus priority; with ``low_first`` the priority."""
+        return self._sign * state.request.priority
+
     def within(self, state: RequestState) -> SortKey:
-        """Return (minus priority, the other order's)."""
-        return (-state.request.priority, *self._order.within(state))
+        """Return (class, the other order's)."""
+        return (self.priority_class(state), *self._order.within(state))
 
     def across(self, matched_tokens: int, within_key: SortKey) -> SortKey:
-        """Return (minus priority, the other order's)."""
+        """Return (class, the other order's)."""
         return (within_key[0], *self._order.across(matched_tokens, within_key[1:]))
 
 

@@ -108,6 +108,11 @@ class OvertakeGuard(Generic[R]):
         """Tell whether there is a bound at all (``base_tokens`` is finite)."""
         return self._base is not None
 
+    @property
+    def has_classes(self) -> bool:
+        """Tell whether requests have classes."""
+        return self._class_of is not None
+
     def describe(self) -> str:
         """Say in a few words what the bound is."""
         if self._base is None:

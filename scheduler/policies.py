@@ -35,8 +35,14 @@ class SchedulePolicy:
     """Whether overtaking is bounded."""
     default_waiting_aware: ClassVar[bool] = False
     """Whether eviction spares what waiting requests need."""
+    has_classes: ClassVar[bool] = False
+    """Whether requests of a smaller ``priority_class`` always come first."""
     static_keys: ClassVar[bool] = True
     """False: a queue of its own serves it, so it cannot be wrapped in another order."""
+
+    def priority_class(self, state: RequestState) -> int:
+        """Return the class of a request; the smaller goes first."""
+        return 0
 
     def within(self, state: RequestState) -> SortKey:
         """Return the key among requests with the same matched length."""

@@ -7,7 +7,6 @@ from math import inf
 from radixcache import PrefixCache, RadixCache
 from scheduler.config import SchedulerConfig
 from scheduler.order_queues import make_tree
-from scheduler.orders import Prioritized
 from scheduler.overtake_guard import OvertakeGuard
 from scheduler.policies import SchedulePolicy, SGLangLPM
 from scheduler.request import RequestState
@@ -52,8 +51,5 @@ def make_guard(policy: SchedulePolicy, config: SchedulerConfig) -> OvertakeGuard
         base = DEFAULT_BASE_CHUNKS * config.chunk_tokens if wanted else inf
     if kappa is None:
         kappa = DEFAULT_KAPPA if policy.default_guard else 0.0
-    if isinstance(policy, Prioritized):
-        return OvertakeGuard(
-            base_tokens=base, kappa=kappa, class_of=lambda state: -state.request.priority
-        )
-    return OvertakeGuard(base_tokens=base, kappa=kappa)
+    class_of = policy.priority_class if policy.has_classes else None
+    return OvertakeGuard(base_tokens=base, kappa=kappa, class_of=class_of)

@@ -24,6 +24,8 @@ __all__ = ["ENTRY_POINT_GROUP", "SCHEDULE_POLICIES", "make_schedule_policy"]
 
 ENTRY_POINT_GROUP = "radixcache.schedule_policies"
 """Other distributions announce their orders here: name = "module:Class"."""
+LOW_FIRST = "low-priority"
+"""What stands before the + where small priorities go first."""
 
 SCHEDULE_POLICIES: dict[str, type[SchedulePolicy]] = {
     policy.name: policy
@@ -50,7 +52,8 @@ SCHEDULE_POLICIES: dict[str, type[SchedulePolicy]] = {
 def make_schedule_policy(name: str) -> SchedulePolicy:
     """Return a new policy by its name.
 
-    ``priority+NAME`` puts the priority of a request before the order NAME. A name that is
+    ``priority+NAME`` puts the priority of a request before the order NAME, the larger first;
+    ``low-priority+NAME`` the smaller first. A name that is
     not built in is looked for among the installed entry points of ``ENTRY_POINT_GROUP``.
 
     Raises:
@@ -61,8 +64,8 @@ def make_schedule_policy(name: str) -> SchedulePolicy:
     if policy is not None:
         return policy()
     first, plus, rest = name.partition("+")
-    if plus and first == Prioritized.name:
-        return Prioritized(make_schedule_policy(rest))
+    if plus and first in {Prioritized.name, LOW_FIRST}:
+        return Prioritized(make_schedule_policy(rest), low_first=first == LOW_FIRST)
     plugged = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.value)
     for entry in plugged:
         if entry.name == name:
@@ -74,4 +77,6 @@ def make_schedule_policy(name: str) -> SchedulePolicy:
                 )
             return made
     known = ", ".join(sorted([*SCHEDULE_POLICIES, *(entry.name for entry in plugged)]))
-    raise ConfigError(f"policy is {name!r}: use one of {known}, or priority+NAME")
+    raise ConfigError(
+        f"policy is {name!r}: use one of {known}, or priority+NAME or low-priority+NAME"
+    )

@@ -17,7 +17,7 @@ from radixcache.errors import (
 from scheduler.batch import Batch
 from scheduler.completion import Completer
 from scheduler.config import SchedulerConfig
-from scheduler.entry import check_fits, check_request
+from scheduler.entry import check_fits, check_preemption, check_request
 from scheduler.events import Event, Finished
 from scheduler.integrity import check_scheduler
 from scheduler.lifecycle import Lifecycle
@@ -26,6 +26,7 @@ from scheduler.page_ledger import PageLedger, Pool
 from scheduler.picking import Picker
 from scheduler.planner import Planner
 from scheduler.policies import SchedulePolicy
+from scheduler.preemption import make_preemptor
 from scheduler.queues import make_guard, make_queue
 from scheduler.registry import make_schedule_policy
 from scheduler.request import Request, RequestState
@@ -61,7 +62,8 @@ class Scheduler:
     replaces the overtake guard that policy and config ask for.
 
     Raises:
-        ConfigError: the page sizes of config and cache differ, or no policy has this name.
+        ConfigError: the page sizes of config and cache differ, no policy has this name, or
+            preemption for priority is asked for without priority classes.
 
     """
 
@@ -96,6 +98,7 @@ class Scheduler:
             else queue
         )
         self.guard = make_guard(self.policy, config) if guard is None else guard
+        check_preemption(config, self.policy, self.guard)
         self._cache = cache
         self._optimal = optimal
         self._life = Lifecycle(
@@ -104,12 +107,14 @@ class Scheduler:
             self.queue,
             self.guard,
             holding=self.hold != "off",
+            class_of=self.policy.priority_class,
         )
         lookahead = config.lookahead
         picker = Picker(
             self._life,
             hold=self.hold,
             lookahead=self.policy.default_lookahead if lookahead is None else lookahead,
+            preemptor=make_preemptor(self._life),
         )
         self._planner = Planner(self._life, picker)
         self._completer = Completer(self._life, "I" if cache.kind is KeyKind.TOKENS else "Q")

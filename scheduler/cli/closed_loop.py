@@ -17,7 +17,7 @@ from scheduler.cli.loaded import (
     Sessions,
     adapt_by,
     bounds_of,
-    setting_of,
+    rate_of,
 )
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_span_scale, poisson_starts, rate_span_scale
@@ -165,8 +165,8 @@ def _started(
     assumed: Assumed,
 ) -> tuple[Callable[[], Iterable[SessionPlan]], float]:
     """Return the sessions at the starts that were asked for, and the factor on these."""
+    rate = rate_of(arguments) if extent.span_s or arguments.poisson else arguments.rate
     if arguments.poisson:
-        rate = arguments.rate
         if rate is None:
             raise ConfigError("Poisson arrivals need a rate: give --rate in requests/s")
         assumed["starts"] = f"Poisson, {rate:g} requests/s offered"
@@ -176,10 +176,7 @@ def _started(
             1.0,
         )
     factor = arguments.time_scale or 1.0
-    load, rate = arguments.load, arguments.rate
-    setting = setting_of(arguments)
-    if setting is not None and rate is None and load is None and arguments.time_scale is None:
-        rate = setting.rate if extent.span_s else None
+    load = arguments.load
     if rate is not None:
         factor = rate_span_scale(extent.span_s, extent.turns - 1, rate)
         assumed["rate"] = f"{rate:g} requests/s if all turns came while sessions start"

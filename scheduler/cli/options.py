@@ -212,6 +212,17 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         help="share of max_new_tokens reserved at admission (default: the preset's, 1 for ours)",
     )
     group.add_argument(
+        "--cache-output",
+        choices=("all", "none", "visible"),
+        help="how much of an answer stays cached (default: what the row says, else all)",
+    )
+    group.add_argument(
+        "--visible-share",
+        type=_share,
+        metavar="X",
+        help="with --cache-output visible: the share of an answer, from its start",
+    )
+    group.add_argument(
         "--oracle-lengths",
         action="store_true",
         help="let the scheduler know the true output lengths",
@@ -226,6 +237,13 @@ def add_order(parser: argparse.ArgumentParser) -> None:
         choices=("stop", "skip", "share", "off"),
         help="what becomes of a request whose next page is being computed "
         "(default: the preset's, else the policy's)",
+    )
+    group.add_argument(
+        "--preempt-priority-gap",
+        type=whole(1),
+        metavar="N",
+        help="a waiting request takes the pages of running ones whose priority is lower by N "
+        "(default: none does; needs priority+ORDER)",
     )
     group.add_argument(
         "--guard-base-tokens",

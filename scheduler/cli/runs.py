@@ -7,9 +7,13 @@ from collections.abc import Sequence
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
-from scheduler.cli.loaded import DEFAULT_CAPACITY_TOKENS, setting_of
+from scheduler.cli.loaded import (
+    DEFAULT_CAPACITY_TOKENS,
+    Requests,
+    said_of_outputs,
+    setting_of,
+)
 from scheduler.cli.progress import Bar
-from scheduler.cli.workload import Requests
 from scheduler.config import AdaptiveRatio, SchedulerConfig
 from scheduler.queues import make_guard
 from scheduler.registry import make_schedule_policy
@@ -85,6 +89,7 @@ def _engine(
         guard_kappa=arguments.guard_kappa,
         waiting_aware=arguments.waiting_aware,
         output_reserve_ratio=arguments.output_reserve_ratio,
+        preempt_priority_gap=arguments.preempt_priority_gap,
     )
 
 
@@ -143,10 +148,27 @@ def _assumptions(
         "guard": guard.describe(),
         "waiting_aware": "yes" if aware else "no",
         "eviction": settings.eviction,
+        **_preemption(config),
+        **said_of_outputs(arguments),
+        **_samples(loaded),
         "output_reserve": _reserve(config, known),
         "preset": preset.name if "," in arguments.preset else f"{preset.name} ({preset.title})",
         "engine": settings.cost.describe(),
     }
+
+
+def _samples(loaded: Requests) -> dict[str, str]:
+    """Say how many answers are asked for, where they are more than the prompts."""
+    bounds = loaded.bounds
+    if bounds.requests == bounds.prompts:
+        return {}
+    return {"samples": f"{bounds.requests} answers to {bounds.prompts} prompts, as requests"}
+
+
+def _preemption(config: SchedulerConfig) -> dict[str, int]:
+    """Say from which difference of priorities on a request preempts another, if any does."""
+    gap = config.preempt_priority_gap
+    return {} if gap is None else {"preempt_priority_gap": gap}
 
 
 def _reserve(config: SchedulerConfig, known: str) -> str:

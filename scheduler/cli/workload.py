@@ -11,7 +11,7 @@ import numpy as np
 from radixcache import KeyKind
 from radixcache.errors import ConfigError
 from scheduler.cli.closed_loop import SessionRows, read_sessions
-from scheduler.cli.loaded import Bounds, Requests, adapt_by, bounds_of, setting_of
+from scheduler.cli.loaded import Bounds, Requests, adapt_by, bounds_of, rate_of
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_time_scale, poisson, rate_time_scale, scaled
 from scheduler.sim.cost_model import CostModel
@@ -142,22 +142,19 @@ def _timed(
 ) -> tuple[list[Request], dict[str, str | float | int | bool | None]]:
     """Return the requests at the arrival times that were asked for."""
     assumed: dict[str, str | float | int | bool | None] = {}
-    seed = arguments.seed
+    seed, rate = arguments.seed, rate_of(arguments)
     if arguments.poisson:
-        if arguments.rate is None:
+        if rate is None:
             raise ConfigError("Poisson arrivals need a rate: give --rate in requests/s")
-        assumed["arrivals"] = f"Poisson at {arguments.rate:g} requests/s"
-        return poisson(requests, arguments.rate, np.random.default_rng(seed)), assumed
+        assumed["arrivals"] = f"Poisson at {rate:g} requests/s"
+        return poisson(requests, rate, np.random.default_rng(seed)), assumed
     if not arguments.keep_ticks:
         requests, report = spread_ticks(requests, seed=seed)
         if report.tick_s is not None:
             assumed["ticks"] = f"spread inside {report.tick_s:g} s"
     else:
         assumed["ticks"] = "kept as recorded"
-    load, rate = arguments.load, arguments.rate
-    setting = setting_of(arguments)
-    if setting is not None and rate is None and load is None and arguments.time_scale is None:
-        rate = setting.rate
+    load = arguments.load
     factor = arguments.time_scale or 1.0
     if rate is not None:
         factor = rate_time_scale(requests, rate)

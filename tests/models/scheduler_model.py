@@ -114,7 +114,10 @@ class EngineModel:
     ) -> None:
         """What a request writes is its own, in this batch and in those still in flight."""
         for rid, row, start in zip(rids, rows, starts, strict=True):
-            written = set(row[start // self.page_size :])
+            told = self.told[rid]
+            # A prompt that gave no token runs its last one again: the same into its place.
+            again = start == told.state.prefill_tokens - 1 and not told.given
+            written = set(row[(start + again) // self.page_size :])
             for flight in self.flights:
                 for other, read in zip(flight.batch.rids, flight.rows, strict=True):
                     same = other == rid and flight.epochs[rid][1] == self._epoch(rid)

@@ -16,7 +16,7 @@ def runs(d: SchedulerDriver) -> dict[str, int]:
 
 def victim(d: SchedulerDriver) -> str:
     running = d.scheduler._life.running
-    return choose_victim(running, victim_key("least-lost", running, 1)).state.rid
+    return choose_victim(running, victim_key("least-lost", running, 1, lambda state: 0)).state.rid
 
 
 def test_the_one_with_least_unpublished_work_goes() -> None:

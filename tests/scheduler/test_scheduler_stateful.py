@@ -56,10 +56,12 @@ class Setup:
             decodes_in_budget=bool(options["in_budget"])
             and int(str(options["chunk"]))
             >= int(str(options["max_running"])) * int(str(options["k"])),
+            preempt_priority_gap=options["gap"] if policy.has_classes else None,  # type: ignore[arg-type]
         )
-        guard: OvertakeGuard[RequestState] = (
-            OvertakeGuard(base_tokens=16, kappa=0.5) if options["guard"] else OvertakeGuard()
-        )
+        guard: OvertakeGuard[RequestState] | None = None
+        if options["guard"]:
+            class_of = policy.priority_class
+            guard = OvertakeGuard(base_tokens=16, kappa=0.5, class_of=class_of)
         queue = self.plain_queue(policy, config) if plain_queue else None
         self.scheduler = Scheduler(
             self.cache, self.pool, config, policy=policy, queue=queue, guard=guard
@@ -76,6 +78,7 @@ class Setup:
 
 
 ADAPTIVE = AdaptiveRatio(initial=0.7, least=0.1, decay_steps=5, clip_tokens=6, retract_steps=2)
+ORDERS = ["lpm", "fcfs", "spf", "sglang-lpm", "priority+lpm", "low-priority+spf", "priority+fcfs"]
 OPTIONS = st.fixed_dictionaries(
     {
         "page_size": st.sampled_from([1, 2, 4]),
@@ -92,7 +95,8 @@ OPTIONS = st.fixed_dictionaries(
         "publish_retracted": st.booleans(),
         "in_budget": st.booleans(),
         "hold": st.sampled_from([None, None, "stop", "skip", "off"]),
-        "policy": st.sampled_from(["lpm", "fcfs", "spf", "sglang-lpm"]),
+        "policy": st.sampled_from(ORDERS),
+        "gap": st.sampled_from([None, 1, 1, 2]),
         "null": st.sampled_from([False, False, False, True]),
         "guard": st.booleans(),
     }
@@ -124,6 +128,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         output=st.sampled_from(["all", "all", "none", "visible"]),
         cap=st.sampled_from([None, None, None, 3]),
         space=st.sampled_from([0, 0, 0, 1]),
+        priority=st.integers(0, 2),
     )
     def submit(
         self,
@@ -133,6 +138,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         output: str,
         cap: int | None,
         space: int,
+        priority: int,
     ) -> None:
         base = data.draw(st.sampled_from(self.texts[-8:]))
         prompt = [*base[: data.draw(st.integers(0, len(base)))], *tail]
@@ -145,6 +151,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             cache_output=output,  # type: ignore[arg-type]
             visible_tokens=2,
             max_match_tokens=cap,
+            priority=priority,
         )
         try:
             state = self.one.scheduler.submit(request, self.now).state

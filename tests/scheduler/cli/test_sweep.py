@@ -17,7 +17,7 @@ from scheduler.cli.cells import CellRunner
 from scheduler.report.metrics import METRICS
 from tests.models.command_line import Ran, run, run_apart, start, write_rows
 
-SIZE = ("--size", "20", "--quiet")
+SIZE = ("--workload", "few-shot", "--size", "20", "--quiet")
 SWEEP = ("sweep", *SIZE, "--jobs", "1")
 GRID = (*SWEEP, "--policies", "fcfs,lpm", "--loads", "0.5,2", "--seeds", "0,1")
 SEARCH = (

@@ -54,7 +54,8 @@ def test_a_process_that_dies_says_what_to_do() -> None:
 
 
 def test_workers_end_with_a_parent_that_is_killed() -> None:
-    process = start("compare", "--policies", "fcfs,lpm", "--jobs", "2", "--max-running", "2")
+    options = ("--workload", "few-shot", "--policies", "fcfs,lpm", "--max-running", "2")
+    process = start("compare", *options, "--jobs", "2")
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("note: answers"):
