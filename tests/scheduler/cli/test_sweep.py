@@ -217,7 +217,7 @@ def test_presets_are_orders_of_their_own(capsys: pytest.CaptureFixture[str]) -> 
         (("--target-ttft-p99", "0"), ("--target-ttft-p99", "above 0")),
         (("--tolerance", "0.1"), ("--tolerance", "--target-ttft-p99")),
         (("--target-ttft-p99", "1", "--tolerance", "0"), ("--tolerance",)),
-        (("--poisson",), ("--rate",)),
+        (("--poisson", "--loads", "1"), ("--rate",)),
         (("-o", "/no/such/folder/x.csv"), ("existing folder",)),
     ],
 )
