@@ -41,6 +41,7 @@ class Lifecycle:
         "queue",
         "reserve",
         "running",
+        "starved",
         "tally",
         "tokenless",
         "victim_key",
@@ -73,6 +74,8 @@ class Lifecycle:
         self.tally = Tally(config.window_requests)
         self.waiting: dict[str, RequestState] = {}
         self.flights: deque[Flight] = deque()
+        self.starved: dict[str, Run] = {}
+        """Decoding requests that got no pages when they last asked."""
         self.tokenless: dict[str, Run] = {}
         """Requests whose prompt was computed and gave no token: its last position runs again."""
         self.now = 0.0
@@ -175,6 +178,7 @@ class Lifecycle:
         """Note that a run is over: its followers wait no longer, its late tokens are dropped."""
         self.queue.given_up(run.state)
         self.tokenless.pop(run.state.rid, None)
+        self.starved.pop(run.state.rid, None)
         if self.running.last_batch_of(run) > self.ledger.completed_id:
             for flight in self.flights:
                 flight.some_gone = True

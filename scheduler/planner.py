@@ -67,8 +67,10 @@ class Planner:
     def _plan_prefill(self, step: Step) -> None:
         for run in list(self._life.running.prefilling.values()):
             self._add_chunk(run, step)
-        # Who was retracted makes room for those that run; it does not come back at once.
-        if not (step.retracted and (step.chunks or step.decodes.view.runs)):
+        # Who was retracted makes room for those that run: it does not come back at once, and
+        # nobody comes before those that got no pages have them.
+        life = self._life
+        if not (life.starved or (step.retracted and life.running.by_rid)):
             self._admit(step)
 
     def _plan_decodes(self, step: Step) -> None:
@@ -82,12 +84,15 @@ class Planner:
         )
         for run in outgrown:
             self._end_for_capacity(run, step)
-        if len(plan.places):
+        if not len(plan.places):
+            life.starved.clear()
+        else:
             slots = plan.view.slots[plan.places]
             unused = np.maximum(life.running.reserved_pages[slots] - plan.have, 0)
             promised = np.minimum(unused, plan.wanted)
             total, of_it = int(plan.wanted.sum()), int(promised.sum())
             if life.ledger.can_take(of_it, total - of_it):
+                life.starved.clear()
                 plan = self._grow_all(plan, life.ledger.take(total, of_it))
             else:
                 plan = self._grow_one_by_one(plan, promised.tolist(), step)
@@ -120,10 +125,13 @@ class Planner:
             count, of_it = need.get(place, (0, 0))
             if count:
                 if not self._make_room(run, of_it, count - of_it, step):
+                    if run.alive:
+                        life.starved[run.state.rid] = run
                     continue
                 if run.append(life.ledger.take(count, of_it)):
                     life.running.row_replaced()
                 life.running.num_pages[run.slot] = run.num_pages
+            life.starved.pop(run.state.rid, None)
             ready.append(place)
         # One that was granted its pages may have been a victim later on.
         keep = [place for place in ready if runs[place].alive]

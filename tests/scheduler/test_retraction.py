@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from radixcache import PrefixKey
+from collections import deque
+
+import pytest
+
+from radixcache import NullCache, PagePool, PrefixKey
+from scheduler.batch import Batch
+from scheduler.config import SchedulerConfig, StepMode
 from scheduler.events import Admitted, Finished, Retracted
-from scheduler.request import RequestStatus
+from scheduler.request import Request, RequestStatus
 from scheduler.retraction import choose_victim, lost_tokens, victim_key
+from scheduler.scheduler import Scheduler
 from tests.models.scheduler_driver import SchedulerDriver
 
 
@@ -106,3 +113,36 @@ def test_a_step_cut_at_the_pool_s_end_takes_no_more_tokens_than_it_has_pages_for
     assert d.schedule().is_empty
     assert d.ended == {"r": "capacity"}
     assert d.all_back
+
+
+@pytest.mark.parametrize("steps", ["mixed", "prefill-first"])
+@pytest.mark.parametrize("in_flight", [1, 2, 3])
+def test_nobody_is_admitted_before_those_that_starve(in_flight: int, steps: StepMode) -> None:
+    """The page a victim gave back must not go to the victim again, step after step."""
+    config = SchedulerConfig(
+        page_size=2,
+        max_running=2,
+        max_in_flight=in_flight,
+        max_tokens_per_step=3,
+        steps=steps,
+        output_reserve_ratio=0.0,
+        retract="last-admitted",
+        publish_retracted=False,
+    )
+    scheduler = Scheduler(NullCache(2), PagePool(6), config, policy="fcfs")
+    for rid, prompt, most in (("long", 8, 4), ("short", 2, 8)):
+        key = PrefixKey(range(prompt))
+        request = Request(rid=rid, key=key, prompt_tokens=prompt, max_new_tokens=most)
+        scheduler.submit(request, 0.0)
+    flights: deque[Batch] = deque()
+    for _ in range(100):
+        while len(flights) < in_flight and not (batch := scheduler.schedule(0.0)).is_empty:
+            flights.append(batch)
+        if not flights:
+            break
+        batch = flights.popleft()
+        done = [chunk.rid for chunk in batch.chunks if chunk.last]
+        scheduler.complete(batch, {rid: ([1], None) for rid in (*done, *batch.decode_rids)}, 0.0)
+        scheduler.check()
+    assert scheduler.is_idle
+    assert scheduler.report().total.finished == 2
