@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: compare test lint clean
+.PHONY: compare test lint bench clean
 .DELETE_ON_ERROR:
 
 $(STAMP): pyproject.toml
@@ -22,6 +22,10 @@ lint: $(STAMP)  ## ruff and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
+
+PEERS ?= ../peers
+bench: $(STAMP)  ## every benchmark, beside the peers unpacked in PEERS; writes bench/results
+	$(BIN)/python -m bench --peers-dir $(PEERS)
 
 clean:
 	rm -rf $(VENV) .hypothesis .mypy_cache .ruff_cache .pytest_cache

@@ -1,32 +1,25 @@
-"""Time one scheduling step with many requests waiting.
+"""One scheduling step with many requests waiting, beside a re-match of the queue and SGLang's pass.
+
+    python -m bench schedule --peers-dir PEERS
 
 A step is an arrival, a pop (best candidate, overtake guard), an admission (pin, pages), a
 publish and the evictions these need: waiting queue + guard + RadixCache + PagePool, on
 4,096-token few-shot prompts whose keys are ready, page size 16, a pool of 262,144 tokens.
-
-    python bench/schedule.py -o bench/results/schedule.json
-
-``--sglang FOLDER`` measures SGLang's ``calc_priority`` in the same run, its 128 fallback off:
-FOLDER holds ``harness.py``, PEERS_DIR names the unpacked wheels, and the interpreter is
-that of the peers. Values are CPU seconds (``time.process_time``) of one step, one value a
-batch of steps. The output is readable by pyperf.
+"rematch" is the plain queue that matches every waiting prompt anew. SGLang's ``calc_priority``
+orders the whole queue once, its fallback above 128 waiting requests off; it runs on the same
+prompts. A value is CPU seconds a step over a batch of steps, or of one pass.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
 import itertools
-import json
-import platform
 import random
-import statistics
-import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
 
+from bench.peer_registry import find_peers
+from bench.peer_sglang import SglangRust, pass_seconds
+from bench.runner import OURS, Options, Results, cpu_seconds, parse_options
 from radixcache import KeyKind, PagePool, PrefixKey, RadixCache
 from scheduler.overtake_guard import OvertakeGuard
 from scheduler.policies import LPM
@@ -35,6 +28,8 @@ from scheduler.request import Request, RequestState
 from scheduler.waiting_queue import Candidate, WaitingQueue
 from scheduler.waiting_tree import WaitingTree
 
+__all__ = ["Engine", "prompts", "run", "state_of"]
+
 PAGE = 16
 PROMPT_TOKENS = 4096
 SYSTEM_TOKENS = 1024
@@ -42,6 +37,7 @@ SHOTS_TOKENS = 3072
 POOL_PAGES = 16_384
 CHUNK_TOKENS = 8192
 WAITING = (128, 1_000, 8_192, 10_000, 100_000)
+MOST_REMATCHED = 8_192
 
 
 def prompts(seed: int) -> Iterator[bytes]:
@@ -115,12 +111,7 @@ class Engine:
         self.guard.removed(state)
 
 
-class Timing(NamedTuple):
-    name: str
-    values: list[float]
-
-
-def time_steps(queue: str, waiting: int, rounds: int, batch: int, seed: int) -> Timing:
+def step_seconds(queue: str, waiting: int, rounds: int, batch: int, seed: int) -> list[float]:
     """Return CPU seconds a step, one value a batch, after a batch to warm up."""
     engine = Engine(queue)
     source = prompts(seed)
@@ -131,69 +122,35 @@ def time_steps(queue: str, waiting: int, rounds: int, batch: int, seed: int) -> 
         arriving = [state_of(next(source), next(sequence)) for _ in range(batch)]
         gc.collect()
         gc.freeze()
-        start = time.process_time()
+        start = cpu_seconds()
         for state in arriving:
             engine.step(state)
-        values.append((time.process_time() - start) / batch)
+        values.append((cpu_seconds() - start) / batch)
     gc.unfreeze()
-    return Timing(f"step with {waiting} waiting, {queue}", values[1:])
+    return values[1:]
 
 
-def write_pyperf(timings: list[Timing], path: Path, metadata: dict[str, str]) -> None:
-    benchmarks = [
-        {
-            "metadata": {"name": timing.name, "unit": "second", "loops": 1},
-            "runs": [{"values": timing.values}],
-        }
-        for timing in timings
-    ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"version": "1.0", "metadata": metadata, "benchmarks": benchmarks}
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--waiting", type=int, nargs="+", default=list(WAITING))
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--batch", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sglang", type=Path, help="folder with harness.py")
-    parser.add_argument("-o", "--output", type=Path)
-    options = parser.parse_args()
-    timings = []
-
-    def show(timing: Timing) -> None:
-        timings.append(timing)
-        values = timing.values
-        print(
-            f"{timing.name:44s} median {statistics.median(values) * 1e6:12.1f} µs, "
-            f"{min(values) * 1e6:.1f} to {max(values) * 1e6:.1f}",
-            flush=True,
-        )
-
-    for waiting in options.waiting:
-        show(time_steps("tree", waiting, options.rounds, options.batch, options.seed))
-        few = max(3, 20_000 // waiting)
-        show(time_steps("rematch", waiting, min(options.rounds, 3), min(few, 200), options.seed))
-        if options.sglang is not None:
-            sys.path.insert(0, str(options.sglang))
-            from schedule_sglang import pass_seconds
-
+def run(options: Options) -> Results:
+    """Measure each length of the queue."""
+    results = Results(options)
+    peers = find_peers(options.peers_dir, results.skip, only=("SGLang",))
+    batch = options.size(500, 50)
+    for waiting in WAITING[: options.size(len(WAITING), 2)]:
+        values = step_seconds("tree", waiting, options.rounds, batch, options.seed)
+        label = f"with {waiting:,} waiting"
+        ours = results.add(f"step {label}", OURS, values, waiting=waiting)
+        if waiting <= MOST_REMATCHED:
+            few = min(100, max(3, 20_000 // waiting))
+            values = step_seconds("rematch", waiting, 3, few, options.seed)
+            results.add(f"step {label}", "re-match of every prompt", values, waiting=waiting)
+        if SglangRust in peers and waiting <= MOST_REMATCHED:
             own = list(itertools.islice(prompts(options.seed), waiting))
-            values = pass_seconds(own, PAGE, SHOTS_TOKENS, 3 if waiting <= 10_000 else 1)
-            show(Timing(f"calc_priority with {waiting} waiting, SGLang", values))
-    if options.output is not None:
-        facts = {
-            "command": " ".join(sys.argv),
-            "python_version": platform.python_version(),
-            "platform": platform.platform(),
-            "seed": str(options.seed),
-            "page_size": str(PAGE),
-            "clock": "time.process_time",
-        }
-        write_pyperf(timings, options.output, facts)
+            values = pass_seconds(own, PAGE, SHOTS_TOKENS, 3)
+            theirs = results.add(f"pass {label}", SglangRust.name, values, waiting=waiting)
+            print(f"{'':44s} a pass is {theirs.median / ours.median:,.0f} of our steps")
+            gc.collect()
+    return results
 
 
 if __name__ == "__main__":
-    main()
+    run(parse_options("schedule")).save()

@@ -1,19 +1,21 @@
 """EvictionHeap: the evictable leaves in the order of their policy, kept across evictions.
 
-An entry is ``(need, rank, node id, sequence, node)``. ``node.entry`` is a node's live entry;
-any other is stale and skipped when it surfaces. An entry may lag behind its node, but only
-towards the front: it is ranked again at the top, where it goes back if it grew. So a touch
-costs nothing, and the top is always the true minimum.
+An entry is ``(need, rank, node id, node)``; nodes are never compared, since one id is one node.
+``node.entry`` is a node's live entry; any other is stale and skipped when it surfaces. An entry
+may lag behind its node, but only towards the front: it is ranked again at the top, where it
+goes back if it grew. So a touch costs nothing, and the top is always the true minimum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, TypeAlias
 
 from radixcache.eviction import EvictionPolicy
 from radixcache.key import Namespace
+from radixcache.results import PageIds
 from radixcache.tree import Node, path_of
 
 __all__ = ["EvictionHeap", "ProtectedTokens"]
@@ -35,7 +37,6 @@ class EvictionHeap:
         "_page_size",
         "_protected",
         "_rank",
-        "_sequence",
         "_shared_tail_pages",
         "leaves",
         "on_drop",
@@ -55,13 +56,12 @@ class EvictionHeap:
         self.leaves = 0
         """Number of evictable leaves; whoever pins one takes it off."""
         self._rank = policy.rank
-        self._shared_tail_pages = getattr(policy, "shared_tail_pages", None)
+        self._shared_tail_pages = _hook(policy, "shared_tail_pages")
         self._can_fall = getattr(policy, "rank_can_fall", True)
         self._page_size = page_size
         self._page_bytes = page_bytes
         self._protected = protected
         self._entries: list[Entry] = []
-        self._sequence = 0
         self.on_release: Callable[[Node, int], bool] | None = _hook(policy, "on_release")
         self.on_evict: Callable[[Node, int], None] | None = _hook(policy, "on_evict")
         self.on_drop: Callable[[Node], None] | None = _hook(policy, "on_drop")
@@ -82,10 +82,16 @@ class EvictionHeap:
 
     def offer(self, leaf: Node) -> None:
         """Take a node that has just become an evictable leaf. Cost: O(log leaves)."""
-        self.leaves += 1
+        self.leaves = leaves = self.leaves + 1
         entry = leaf.entry
+        if entry is None:
+            entries = self._entries
+            leaf.entry = entry = (0, self._rank(leaf), leaf.id, leaf)
+            heappush(entries, entry)
+            if len(entries) > 2 * leaves + _SLACK:
+                self.drop_stale()
         # A live entry serves again unless the rank, or the need, may be smaller by now.
-        if entry is None or entry[0] or self._can_fall:
+        elif entry[0] or self._can_fall:
             self.refresh(leaf)
 
     def refresh(self, leaf: Node) -> None:
@@ -94,8 +100,7 @@ class EvictionHeap:
         entry = leaf.entry
         if entry is not None and not entry[0] and not rank < entry[1]:
             return
-        self._sequence = sequence = self._sequence + 1
-        leaf.entry = entry = (0, rank, leaf.id, sequence, leaf)
+        leaf.entry = entry = (0, rank, leaf.id, leaf)
         heappush(self._entries, entry)
         self.drop_stale()
 
@@ -108,7 +113,7 @@ class EvictionHeap:
         entries = self._entries
         while True:
             entry = entries[0]
-            node: Node = entry[4]
+            need_then, rank_then, _, node = entry
             if node.entry is not entry:
                 heappop(entries)
             elif node.lock_ref or node.children:
@@ -117,7 +122,8 @@ class EvictionHeap:
             else:
                 rank = self._rank(node)
                 need, loose = (0, len(node.pages)) if self._protected is None else self._need(node)
-                if need == entry[0] and not (rank < entry[1] or entry[1] < rank):
+                same = rank is rank_then or not (rank < rank_then or rank_then < rank)
+                if same and need == need_then:
                     if self._shared_tail_pages is not None:
                         loose = min(loose, max(1, self._shared_tail_pages(node)))
                     return node, loose
@@ -125,12 +131,12 @@ class EvictionHeap:
 
     def rerank_best(self) -> None:
         """Rank the leaf at the top again: its last page is another one now."""
-        node: Node = self._entries[0][4]
+        node: Node = self._entries[0][3]
         self._replace_top(node, 0, self._rank(node))
 
     def remove_best(self) -> None:
         """Drop the leaf at the top: it is gone."""
-        heappop(self._entries)[4].entry = None
+        heappop(self._entries)[3].entry = None
         self.leaves -= 1
 
     def protect(self, protected: ProtectedTokens | None) -> None:
@@ -140,8 +146,20 @@ class EvictionHeap:
 
     def rerank_all(self) -> None:
         """Rank every candidate anew. Cost: O(leaves)."""
-        self._entries[:] = [self._new_entry(entry[4]) for entry in self._live()]
+        self._entries[:] = [self._new_entry(entry[3]) for entry in self._live()]
         heapify(self._entries)
+
+    def drop(self, nodes: Iterable[Node]) -> tuple[PageIds, PageIds]:
+        """Forget nodes that leave all at once; return their pages, unpinned and pinned."""
+        pages, pinned = array("i"), array("i")
+        for node in nodes:
+            (pinned if node.lock_ref else pages).extend(node.pages)
+            node.entry = None
+            if self.on_drop is not None:
+                self.on_drop(node)
+            if not node.lock_ref and not node.children:
+                self.leaves -= 1
+        return pages, pinned
 
     def clear(self) -> None:
         """Forget everything; the nodes must be gone."""
@@ -162,20 +180,18 @@ class EvictionHeap:
         return (0, min(loose, size)) if loose > 0 else (1, size)
 
     def _replace_top(self, node: Node, need: int, rank: Any) -> None:
-        self._sequence = sequence = self._sequence + 1
-        node.entry = entry = (need, rank, node.id, sequence, node)
+        node.entry = entry = (need, rank, node.id, node)
         heapreplace(self._entries, entry)
 
     def _new_entry(self, node: Node) -> Entry:
-        self._sequence = sequence = self._sequence + 1
-        node.entry = entry = (0, self._rank(node), node.id, sequence, node)
+        node.entry = entry = (0, self._rank(node), node.id, node)
         return entry
 
     def _live(self) -> list[Entry]:
         """Return the entries of evictable leaves; forget the others."""
         kept: list[Entry] = []
         for entry in self._entries:
-            node: Node = entry[4]
+            node: Node = entry[3]
             if node.entry is not entry:
                 continue
             if node.lock_ref or node.children:

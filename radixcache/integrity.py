@@ -8,7 +8,7 @@ from itertools import chain
 from radixcache.errors import IntegrityError
 from radixcache.eviction_heap import EvictionHeap
 from radixcache.results import CacheSize
-from radixcache.tree import Node, RadixTree, Root
+from radixcache.tree import NO_CHILDREN, Node, RadixTree, Root
 
 __all__ = ["check_tree"]
 
@@ -23,6 +23,8 @@ def check_tree(
     tick: int,
 ) -> None:
     """Verify shape, page ids, sizes, pins and heap of a cache."""
+    if NO_CHILDREN:
+        raise IntegrityError("the children of all leaves are not empty")
     nodes = list(tree.nodes())
     for node in nodes:
         _check_shape(node, tree.page_bytes, tick)
@@ -48,6 +50,8 @@ def _check_roots(tree: RadixTree) -> None:
 
 def _check_links(node: Node, page_bytes: int) -> None:
     """Children hang under their first page and point back."""
+    if not node.children and node.children is not NO_CHILDREN:
+        raise IntegrityError(f"{node!r} is a leaf with an empty dict of its own")
     for first_page, child in node.children.items():
         if child.parent is not node:
             raise IntegrityError(f"{child!r} does not point back to {node!r}")
@@ -104,7 +108,7 @@ def _check_pins(nodes: list[Node], live_pins: int, taken: dict[int, int]) -> Non
 def _check_heap(nodes: list[Node], heap: EvictionHeap) -> None:
     """Each evictable leaf has one live entry, at or before its place in the order."""
     entries = list(heap)
-    order = [entry[:4] for entry in entries]
+    order = [entry[:3] for entry in entries]
     for position in range(1, len(order)):
         if order[(position - 1) // 2] > order[position]:
             raise IntegrityError(f"the heap is out of order at {position}")
@@ -114,7 +118,7 @@ def _check_heap(nodes: list[Node], heap: EvictionHeap) -> None:
         raise IntegrityError(f"{len(leaves)} leaves are evictable, {heap.leaves} were counted")
     for node in leaves:
         entry = node.entry
-        if entry is None or id(entry) not in inside or entry[4] is not node:
+        if entry is None or id(entry) not in inside or entry[3] is not node:
             raise IntegrityError(f"{node!r} is not in the heap")
         need, rank = heap.need(node), heap.policy.rank(node)
         if entry[0] > need or (entry[0] == need and rank < entry[1]):

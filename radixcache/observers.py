@@ -10,7 +10,10 @@ __all__ = ["Observers"]
 
 
 class Observers:
-    """The observers of one cache, told in the order they came."""
+    """The observers of one cache, told in the order they came.
+
+    The cache tells each of ``active`` itself what was stored or removed: that is often.
+    """
 
     __slots__ = ("active",)
 
@@ -28,16 +31,6 @@ class Observers:
                 del self.active[position]
                 return
         raise InvalidInputError(f"{observer!r} does not observe this cache")
-
-    def stored(self, namespace: Namespace, data: bytes, start: int, stop: int) -> None:
-        """Tell that the tokens ``[start, stop)`` of a key are cached."""
-        for observer in self.active:
-            observer.on_stored(namespace, data, start, stop)
-
-    def removed(self, namespace: Namespace, data: bytes, start: int, stop: int) -> None:
-        """Tell that they are cached no longer."""
-        for observer in self.active:
-            observer.on_removed(namespace, data, start, stop)
 
     def cleared(self, namespace: Namespace | None) -> None:
         """Tell that nothing of a namespace, or at all, is cached."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from array import array
 from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any
@@ -24,6 +25,8 @@ WIDE_LIMIT = 2**63
 PAIR_LIMIT = 2**31
 
 _INT_CODES = frozenset("bBhHiIlLqQnN")
+_FEW_TOKENS = 64
+_FEW_SMALL = 8
 _LITTLE = sys.byteorder == "little"
 
 
@@ -66,19 +69,38 @@ def pack_pairs(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _pack_list(tokens: Sequence[int], size: int, limit: int) -> bytes:
-    kinds = set(map(type, tokens))
-    if kinds and kinds != {int}:
-        # Ints of numpy or torch are fine, and bool, which counts as an int, is not.
-        if bool in kinds or float in kinds:
-            raise _bad_token(tokens, limit)
-        try:
-            tokens = list(map(index, tokens))
-        except TypeError:
-            raise _bad_token(tokens, limit) from None
+    # struct refuses floats and takes what counts as an int, as do ints of numpy and torch.
     try:
-        return struct.pack(f"<{len(tokens)}{'I' if size == 4 else 'Q'}", *tokens)
-    except struct.error:
+        data = struct.pack(f"<{len(tokens)}{'I' if size == 4 else 'Q'}", *tokens)
+    except (struct.error, TypeError):
         raise _bad_token(tokens, limit) from None
+    if _holds_bool(tokens, data, size):
+        raise _bad_token(tokens, limit)
+    return data
+
+
+def _holds_bool(tokens: Sequence[int], data: bytes, size: int) -> bool:
+    """Tell whether an id was a bool, which struct packs as 0 or 1.
+
+    Looking at the type of each id costs more than packing them all. So the bytes above the
+    lowest are merged, in C, and only ids below 256 are looked at.
+    """
+    count = len(tokens)
+    if count < _FEW_TOKENS:
+        return bool in set(map(type, tokens))
+    merged = 0
+    for place in range(1, size):
+        merged |= int.from_bytes(data[place::size], "little")
+    high = merged.to_bytes(count, "little")
+    small = high.count(0)
+    if small > count // _FEW_SMALL:
+        return bool in set(map(type, tokens))
+    at = -1
+    for _ in range(small):
+        at = high.index(0, at + 1)
+        if type(tokens[at]) is bool:
+            return True
+    return False
 
 
 def _pack_other(tokens: Any, size: int, limit: int) -> bytes:
@@ -115,8 +137,8 @@ def _pack_other(tokens: Any, size: int, limit: int) -> bytes:
     if view.itemsize == size:
         return data
     if size == 4:
-        words = memoryview(data).cast("I")
-        if any(words[1::2].tobytes().strip(b"\0")):
+        words = array("I", data)
+        if words[1::2].tobytes() != bytes(len(data) // 2):
             raise _bad_token(view.tolist(), limit)
         return words[::2].tobytes()
     out = bytearray(2 * len(data))

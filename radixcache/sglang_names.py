@@ -33,6 +33,7 @@ class SglangNames:
     __slots__ = (
         "_evictable",
         "_heap",
+        "_live_pins",
         "_page_bytes",
         "_protected",
         "_roots",
@@ -45,6 +46,7 @@ class SglangNames:
     page_size: int
     _evictable: int
     _heap: EvictionHeap
+    _live_pins: int
     _page_bytes: int
     _protected: int
     _roots: dict[Namespace, Root]
@@ -67,8 +69,9 @@ class SglangNames:
             node = node.children.get(key.data[offset : offset + self._page_bytes])
             if node is None:
                 break
-            part = shared_bytes(node.edge, key.data, offset, end, self._page_bytes)
-            if part < len(node.edge):
+            part = len(node.edge)
+            if offset + part > end or not key.data.startswith(node.edge, offset):
+                part = shared_bytes(node.edge, key.data, offset, end, self._page_bytes)
                 node = self._tree._split_node(node, part)
             node.tick = self._tick
             if not node.children and not node.lock_ref:
@@ -96,7 +99,9 @@ class SglangNames:
                 moved += len(step.pages)
             step.lock_ref += 1
             step = step.parent
-        self._pinned(node, refs, moved)
+        if not refs:
+            self._pinned(node, moved)
+        self._live_pins += 1
         self._taken[node.id] = self._taken.get(node.id, 0) + 1
 
     def dec_lock_ref(self, node: Node | None) -> None:
@@ -136,7 +141,7 @@ class SglangNames:
     def _end(self, key: PrefixKey, limit_tokens: int | None) -> int:
         raise NotImplementedError
 
-    def _pinned(self, node: Node, refs: int, moved: int) -> None:
+    def _pinned(self, node: Node, moved: int) -> None:
         raise NotImplementedError
 
     def _unpin(self, node: Node) -> None:
