@@ -23,10 +23,12 @@ class Planner:
 
     With steps "prefill-first", decodes run only when there is no prompt to compute.
     A request is in a step only with all its pages allocated. What cannot have them now
-    waits for pages of batches in flight, or makes room by retraction.
+    waits for pages of batches in flight, or makes room by retraction. While a decode waits for
+    such pages, nobody is admitted: one retracted for it would take them and be retracted again,
+    without end.
     """
 
-    __slots__ = ("_life", "_next_batch", "_page_size", "_picker", "_victim_key")
+    __slots__ = ("_decode_waits", "_life", "_next_batch", "_page_size", "_picker", "_victim_key")
 
     def __init__(self, life: Lifecycle, picker: Picker) -> None:
         self._life = life
@@ -34,6 +36,7 @@ class Planner:
         self._page_size = life.config.page_size
         self._next_batch = 0
         self._victim_key = life.victim_key
+        self._decode_waits = False
 
     def plan(self) -> Flight:
         """Return the next step. Its batch is empty when there is nothing to run."""
@@ -68,11 +71,13 @@ class Planner:
         for run in list(self._life.running.prefilling.values()):
             self._add_chunk(run, step)
         # Who was retracted makes room for those that run; it does not come back at once.
-        if not (step.retracted and (step.chunks or step.decodes.view.runs)):
+        made_room = step.retracted and (step.chunks or step.decodes.view.runs)
+        if not (made_room or self._decode_waits):
             self._admit(step)
 
     def _plan_decodes(self, step: Step) -> None:
         life = self._life
+        self._decode_waits = False
         plan, outgrown = plan_decodes(
             life.running,
             self._page_size,
@@ -135,6 +140,7 @@ class Planner:
         life = self._life
         while not life.ledger.can_take(promised, extra):
             if life.ledger.anything_deferred:
+                self._decode_waits = True
                 return False
             victim = choose_victim(life.running, self._victim_key)
             if len(life.running) == 1:
