@@ -79,6 +79,37 @@ def test_a_victim_in_flight_gives_its_pages_when_its_step_completes() -> None:
     assert d.schedule().rids == ("a",)
 
 
+@pytest.mark.parametrize(
+    ("steps", "tokens_per_step", "prompts"),
+    [("mixed", 3, (5, 2)), ("prefill-first", 1, (5, 4))],
+)
+def test_nobody_takes_the_pages_that_a_decode_waits_for(
+    steps: str, tokens_per_step: int, prompts: tuple[int, int]
+) -> None:
+    d = SchedulerDriver(
+        9,
+        policy="fcfs",
+        caching=False,
+        chunk_tokens=sum(prompts),
+        output_reserve_ratio=0.0,
+        max_in_flight=2,
+        max_tokens_per_step=tokens_per_step,
+        steps=steps,
+    )
+    d.submit("a", range(prompts[0]), max_new_tokens=4)
+    d.submit("b", range(70, 70 + prompts[1]), max_new_tokens=2)
+    flights: deque[Batch] = deque()
+    for _ in range(40):
+        while len(flights) < 2 and not (batch := d.schedule()).is_empty:
+            flights.append(batch)
+        if flights:
+            d.complete(flights.popleft())
+    # "b" was retracted for "a" while in flight; admitted before "a" ran, it would be again.
+    assert d.states["b"].retractions
+    assert d.ended == {"a": "length", "b": "length"}
+    assert d.all_back
+
+
 def test_the_place_of_one_that_ended_is_used_in_the_same_step() -> None:
     d = SchedulerDriver(8, output_reserve_ratio=0.0, policy="fcfs")
     d.serve("kept", [70, 71])
