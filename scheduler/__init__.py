@@ -8,18 +8,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scheduler.admission import AdmissionRefusal
     from scheduler.batch import Batch, PageRemap, PrefillChunk, RowChange, StepRecord
-    from scheduler.config import SchedulerConfig
+    from scheduler.config import AdaptiveRatio, SchedulerConfig
     from scheduler.events import Admitted, Event, Finished, FirstToken, Retracted
-    from scheduler.overtake_guard import OvertakeGuard
-    from scheduler.policies import (
-        FCFS,
-        LPM,
-        SCHEDULE_POLICIES,
-        SPF,
-        SchedulePolicy,
-        SGLangLPM,
-        make_schedule_policy,
+    from scheduler.optimal import OptimalBound, OptimalMeter, optimal_prefill
+    from scheduler.orders import (
+        DLPM,
+        HRRN,
+        KLPM,
+        LOF,
+        CoveredFirstLPM,
+        DFSWeight,
+        LPMAging,
+        PlainLPM,
+        Prioritized,
+        RandomOrder,
+        ThroughputLPM,
     )
+    from scheduler.overtake_guard import OvertakeGuard
+    from scheduler.policies import FCFS, LPM, SPF, SchedulePolicy, SGLangLPM
+    from scheduler.registry import SCHEDULE_POLICIES, make_schedule_policy
     from scheduler.request import Request, RequestState, RequestStatus
     from scheduler.scheduler import Scheduler, Ticket
     from scheduler.scheduler_report import SchedulerReport, Totals
@@ -27,20 +34,33 @@ if TYPE_CHECKING:
     from scheduler.waiting_tree import WaitingTree
 
 __all__ = [
+    "DLPM",
     "FCFS",
+    "HRRN",
+    "KLPM",
+    "LOF",
     "LPM",
     "SCHEDULE_POLICIES",
     "SPF",
+    "AdaptiveRatio",
     "AdmissionRefusal",
     "Admitted",
     "Batch",
     "Candidate",
+    "CoveredFirstLPM",
+    "DFSWeight",
     "Event",
     "Finished",
     "FirstToken",
+    "LPMAging",
+    "OptimalBound",
+    "OptimalMeter",
     "OvertakeGuard",
     "PageRemap",
+    "PlainLPM",
     "PrefillChunk",
+    "Prioritized",
+    "RandomOrder",
     "Request",
     "RequestState",
     "RequestStatus",
@@ -52,28 +72,37 @@ __all__ = [
     "SchedulerConfig",
     "SchedulerReport",
     "StepRecord",
+    "ThroughputLPM",
     "Ticket",
     "Totals",
     "WaitingQueue",
     "WaitingTree",
     "make_schedule_policy",
+    "optimal_prefill",
 ]
 
 _MODULES = {
     "scheduler.admission": ("AdmissionRefusal",),
     "scheduler.batch": ("Batch", "PageRemap", "PrefillChunk", "RowChange", "StepRecord"),
-    "scheduler.config": ("SchedulerConfig",),
+    "scheduler.config": ("AdaptiveRatio", "SchedulerConfig"),
     "scheduler.events": ("Admitted", "Event", "Finished", "FirstToken", "Retracted"),
     "scheduler.overtake_guard": ("OvertakeGuard",),
-    "scheduler.policies": (
-        "FCFS",
-        "LPM",
-        "SCHEDULE_POLICIES",
-        "SPF",
-        "SGLangLPM",
-        "SchedulePolicy",
-        "make_schedule_policy",
+    "scheduler.optimal": ("OptimalBound", "OptimalMeter", "optimal_prefill"),
+    "scheduler.orders": (
+        "DLPM",
+        "HRRN",
+        "KLPM",
+        "LOF",
+        "CoveredFirstLPM",
+        "DFSWeight",
+        "LPMAging",
+        "PlainLPM",
+        "Prioritized",
+        "RandomOrder",
+        "ThroughputLPM",
     ),
+    "scheduler.policies": ("FCFS", "LPM", "SPF", "SGLangLPM", "SchedulePolicy"),
+    "scheduler.registry": ("SCHEDULE_POLICIES", "make_schedule_policy"),
     "scheduler.request": ("Request", "RequestState", "RequestStatus"),
     "scheduler.scheduler": ("Scheduler", "Ticket"),
     "scheduler.scheduler_report": ("SchedulerReport", "Totals"),

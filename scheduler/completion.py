@@ -67,10 +67,12 @@ class Completer:
     ) -> None:
         life = self._life
         run.computed_tokens = chunk.stop_tokens
+        again = chunk.last and not tokens and reason is None
         if self._publish_now:
-            life.publish_prompt(run, chunk.stop_tokens)
+            # Without a token the last position runs once more: its page is not shared yet.
+            life.publish_prompt(run, chunk.stop_tokens - again)
         if chunk.last:
-            if not tokens and run.state.first_token_s is None:
+            if again:
                 life.tokenless[run.state.rid] = run
             life.running.pending_tokens[run.slot] -= 1
             self._receive(run, chunk.stop_tokens, tokens, reason, events)
@@ -96,9 +98,10 @@ class Completer:
             state.outputs.extend(taken)
             known += len(taken)
             running.known_tokens[slot] = known
+            if life.tokenless.pop(state.rid, None) is not None and self._publish_now:
+                life.publish_prompt(run, state.prefill_tokens)
             if state.first_token_s is None:
                 state.first_token_s = life.now
-                life.tokenless.pop(state.rid, None)
                 events.append(FirstToken(state))
         if reason is None and known >= final:
             reason = "length"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Literal, cast, get_args
 
 from radixcache.errors import ConfigError
@@ -85,10 +86,19 @@ class SchedulerConfig:
     """Which running request gives its pages back first, when memory runs out."""
     publish_retracted: bool = True
     """Whether the output computed so far stays in the cache at a retraction."""
+    preempt_priority_gap: int | None = None
+    """How much lower the priority of a running request must be for a waiting one to take its
+    place; None: nobody is preempted for priority. Needs a priority order."""
     lookahead: int | None = None
     """Candidates that do not fit and may be skipped; None: what the policy says; 0: it blocks."""
     hold: HoldMode | None = None
     """What to do with a request whose next page is being computed; None: what the policy says."""
+    guard_base_tokens: float | None = None
+    """B0 of the overtake guard, ``inf`` for no bound; None: 4 chunks if the policy has a guard."""
+    guard_kappa: float | None = None
+    """Share of the backlog at arrival on top; None: 0.5 if the policy has a guard, else 0."""
+    waiting_aware: bool | None = None
+    """Whether eviction spares what waiting requests need; None: what the policy says."""
     max_waiting: int | None = None
     """Requests that may wait; a retracted one always may."""
     window_requests: int = 1000
@@ -99,9 +109,9 @@ class SchedulerConfig:
             _check_int(name, getattr(self, name), 1)
         for name in ("max_tokens_per_step", "window_requests"):
             _check_int(name, getattr(self, name), 1)
-        for name in ("lookahead", "max_waiting"):
+        for name, least in (("lookahead", 0), ("max_waiting", 0), ("preempt_priority_gap", 1)):
             if getattr(self, name) is not None:
-                _check_int(name, getattr(self, name), 0)
+                _check_int(name, getattr(self, name), least)
         if not isinstance(self.output_reserve_ratio, AdaptiveRatio):
             _check_share("output_reserve_ratio", self.output_reserve_ratio)
         for name, known in (
@@ -111,10 +121,13 @@ class SchedulerConfig:
             ("retract", get_args(RetractOrder)),
             ("decodes_in_budget", (True, False)),
             ("publish_retracted", (True, False)),
+            ("waiting_aware", (True, False, None)),
         ):
             value = getattr(self, name)
             if value not in known:
                 raise ConfigError(f"{name} is {value!r}: use {', '.join(map(repr, known))}")
+        for name in ("guard_base_tokens", "guard_kappa"):
+            _check_amount(name, getattr(self, name), finite=name == "guard_kappa")
         if self.hold == "share" and self.publish != "schedule":
             raise ConfigError(
                 "hold 'share' needs pages that are published as they are scheduled: "
@@ -137,3 +150,15 @@ def _check_share(name: str, value: object) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (number and 0 <= cast(float, value) <= 1):
         raise ConfigError(f"{name} is {value!r}: give a number from 0 to 1")
+
+
+def _check_amount(name: str, value: object, *, finite: bool) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name} is {value!r}: give a number of at least 0, or None")
+    if not value >= 0 or (finite and value == inf):
+        most = "a finite number" if finite else "a whole number, or inf,"
+        raise ConfigError(f"{name} is {value!r}: give {most} of at least 0")
+    if not finite and value != inf and value != int(value):
+        raise ConfigError(f"{name} is {value!r}: give a whole number of tokens, or inf")

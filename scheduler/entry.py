@@ -1,13 +1,39 @@
-"""The door: what a request must be like, and whether it can ever be admitted."""
+"""The door: what a request and a configuration must be like; and who is never admitted."""
 
 from __future__ import annotations
 
 from radixcache import KeyKind
-from radixcache.errors import InvalidInputError, RequestTooLargeError
+from radixcache.errors import ConfigError, InvalidInputError, RequestTooLargeError
 from scheduler.admission import Supply, refusal_of
+from scheduler.config import SchedulerConfig
+from scheduler.overtake_guard import OvertakeGuard
+from scheduler.policies import SchedulePolicy
 from scheduler.request import Request, RequestState
 
-__all__ = ["check_fits", "check_request"]
+__all__ = ["check_fits", "check_preemption", "check_request"]
+
+
+def check_preemption(
+    config: SchedulerConfig, policy: SchedulePolicy, guard: OvertakeGuard[RequestState]
+) -> None:
+    """Verify that preemption for priority has classes to go by.
+
+    Raises:
+        ConfigError: the order or the bounded guard knows none.
+
+    """
+    if config.preempt_priority_gap is None:
+        return
+    if not policy.has_classes:
+        raise ConfigError(
+            f"preempt_priority_gap is {config.preempt_priority_gap}, but the order "
+            f"{policy.name!r} knows no priority: use 'priority+{policy.name}'"
+        )
+    if guard.bounded and not guard.has_classes:
+        raise ConfigError(
+            "a bounded guard without classes would let a preempted request hold back the one it "
+            "made room for: give it class_of=policy.priority_class"
+        )
 
 
 def check_request(request: Request) -> None:
@@ -29,6 +55,10 @@ def check_request(request: Request) -> None:
             continue
         if type(value) is not int or value < 0:
             raise InvalidInputError(f"{rid!r} has {name} {value!r}: give an int of at least 0")
+    if request.samples != 1:
+        raise InvalidInputError(
+            f"{rid!r} wants {request.samples!r} samples: submit each request of fan_out(request)"
+        )
     if request.cache_output not in {"all", "none", "visible"}:
         raise InvalidInputError(
             f"{rid!r} has cache_output {request.cache_output!r}: use 'all', 'none' or 'visible'"

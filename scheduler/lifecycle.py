@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from radixcache import PrefixHandle
 from scheduler.admission import Pick, pages_for
@@ -13,7 +14,7 @@ from scheduler.page_ledger import PageLedger
 from scheduler.publishing import Publisher
 from scheduler.request import RequestState, RequestStatus
 from scheduler.reserve import make_reserve
-from scheduler.retraction import lost_tokens
+from scheduler.retraction import lost_tokens, victim_key
 from scheduler.running import Run, Running
 from scheduler.scheduler_report import Tally
 from scheduler.step import Flight
@@ -29,6 +30,7 @@ class Lifecycle:
     """
 
     __slots__ = (
+        "class_of",
         "config",
         "flights",
         "guard",
@@ -39,8 +41,10 @@ class Lifecycle:
         "queue",
         "reserve",
         "running",
+        "starved",
         "tally",
         "tokenless",
+        "victim_key",
         "waiting",
     )
 
@@ -52,21 +56,28 @@ class Lifecycle:
         guard: OvertakeGuard[RequestState],
         *,
         holding: bool,
+        class_of: Callable[[RequestState], int],
     ) -> None:
         self.config = config
         self.ledger = ledger
         self.queue = queue
         self.guard = guard
+        self.class_of = class_of
+        """The priority class of a request; the smaller goes first."""
         self.holding = holding
         """Whether followers of a prefix that is being computed are told apart at all."""
         self.reserve = make_reserve(config)
         self.running = Running(config.max_running)
+        self.victim_key = victim_key(config.retract, self.running, config.page_size, class_of)
+        """Who gives pages back first."""
         self.publisher = Publisher(ledger, self.running, config.page_size)
         self.tally = Tally(config.window_requests)
         self.waiting: dict[str, RequestState] = {}
         self.flights: deque[Flight] = deque()
+        self.starved: dict[str, Run] = {}
+        """Decoding requests that got no pages when they last asked."""
         self.tokenless: dict[str, Run] = {}
-        """Requests that decode, but whose prompt gave no token yet."""
+        """Requests whose prompt was computed and gave no token: its last position runs again."""
         self.now = 0.0
 
     def enter(self, state: RequestState) -> None:
@@ -86,8 +97,6 @@ class Lifecycle:
         assert handle.prefix_tokens == pick.matched_tokens
         del self.waiting[state.rid]
         self.queue.admit(state, pick.matched_tokens)
-        if not self.holding:
-            self.queue.given_up(state)
         run = self.running.add(state, handle, pick.total_pages)
         self.ledger.reserved_pages += run.promised_pages
         state.status = RequestStatus.PREFILL
@@ -167,9 +176,9 @@ class Lifecycle:
 
     def _leave(self, run: Run) -> None:
         """Note that a run is over: its followers wait no longer, its late tokens are dropped."""
-        if self.holding:
-            self.queue.given_up(run.state)
+        self.queue.given_up(run.state)
         self.tokenless.pop(run.state.rid, None)
+        self.starved.pop(run.state.rid, None)
         if self.running.last_batch_of(run) > self.ledger.completed_id:
             for flight in self.flights:
                 flight.some_gone = True

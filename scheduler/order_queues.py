@@ -105,9 +105,8 @@ class HRRNQueue(WaitingTree):
         super().add(state)
         self._at_arrival[state.arrival_seq] = self._processed
 
-    def remove(self, state: RequestState) -> None:
-        """Forget a waiting request."""
-        super().remove(state)
+    def _take(self, state: RequestState, claim_from: int | None) -> None:
+        super()._take(state, claim_from)
         del self._at_arrival[state.arrival_seq]
 
     def admit(self, state: RequestState, matched_tokens: int) -> None:
@@ -201,9 +200,8 @@ class DLPMQueue(WaitingTree):
         self._clients[client] += 1
         self._deficits.setdefault(client, 0)
 
-    def remove(self, state: RequestState) -> None:
-        """Forget a waiting request."""
-        super().remove(state)
+    def _take(self, state: RequestState, claim_from: int | None) -> None:
+        super()._take(state, claim_from)
         client = state.request.client_id
         self._clients[client] -= 1
         if not self._clients[client]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from scheduler.policies import FCFS, LPM, SchedulePolicy, SortKey
+from typing import ClassVar
+
+from radixcache.errors import ConfigError
+from scheduler.config import HoldMode
+from scheduler.policies import FCFS, SchedulePolicy, SortKey
 from scheduler.request import RequestState
 
 __all__ = [
@@ -13,6 +17,7 @@ __all__ = [
     "CoveredFirstLPM",
     "DFSWeight",
     "LPMAging",
+    "PlainLPM",
     "Prioritized",
     "RandomOrder",
     "ThroughputLPM",
@@ -21,14 +26,15 @@ __all__ = [
 _WORD = 2**64 - 1
 
 
-class ThroughputLPM(SchedulePolicy):
-    """Longest cached prefix first, ties by arrival: for throughput.
+class PlainLPM(SchedulePolicy):
+    """Longest cached prefix first, ties by arrival, and nothing else: no hold, guard or sparing.
 
-    Ref: SCHEDULING.md 4.
+    What SGLang means by ``lpm``, exact at every queue length; it starves cold requests.
+
+    Ref: arXiv 2312.07104, section 3.
     """
 
-    name = "lpm-fcfs-ties"
-    default_hold = "stop"
+    name = "plain-lpm"
 
     def within(self, state: RequestState) -> SortKey:
         """Return the arrival."""
@@ -37,6 +43,18 @@ class ThroughputLPM(SchedulePolicy):
     def across(self, matched_tokens: int, within_key: SortKey) -> SortKey:
         """Return (minus matched, arrival)."""
         return (-matched_tokens, *within_key)
+
+
+class ThroughputLPM(PlainLPM):
+    """The default LPM with ties by arrival instead of fewest uncached: for throughput.
+
+    Ref: SCHEDULING.md 4.
+    """
+
+    name = "lpm-fcfs-ties"
+    default_hold: ClassVar[HoldMode] = "stop"
+    default_guard = True
+    default_waiting_aware = True
 
 
 class CoveredFirstLPM(SchedulePolicy):
@@ -49,6 +67,8 @@ class CoveredFirstLPM(SchedulePolicy):
 
     name = "lpm-covered-first"
     default_hold = "stop"
+    default_guard = True
+    default_waiting_aware = True
 
     def within(self, state: RequestState) -> SortKey:
         """Return (usable prefix, tokens to prefill, arrival)."""
@@ -110,6 +130,7 @@ class LPMAging(SchedulePolicy):
     """
 
     name = "lpm-aging"
+    static_keys = False
 
     def __init__(self, tokens_per_pass: int = 64) -> None:
         self._tokens = tokens_per_pass
@@ -126,34 +147,52 @@ class LPMAging(SchedulePolicy):
 
 
 class Prioritized(SchedulePolicy):
-    """Highest ``Request.priority`` first, then another order; nobody is preempted.
+    """Highest ``Request.priority`` first, then another order; ``low_first``: lowest first.
 
-    Give the guard the same classes: ``class_of=lambda state: -state.request.priority``.
+    Who runs already is preempted only with ``SchedulerConfig.preempt_priority_gap``. A guard
+    needs the same classes: ``class_of=policy.priority_class``.
 
-    Ref: SGLang and vLLM, priority scheduling.
+    Ref: SGLang ``schedule_policy.py`` (either sign), vLLM v1 ``request_queue.py`` (lowest first).
     """
 
     name = "priority"
+    has_classes = True
 
-    def __init__(self, order: SchedulePolicy | None = None) -> None:
-        self._order = FCFS() if order is None else order
+    def __init__(self, order: SchedulePolicy | None = None, *, low_first: bool = False) -> None:
+        self._sign = 1 if low_first else -1
+        self._order = order = FCFS() if order is None else order
+        if not order.static_keys:
+            raise ConfigError(
+                f"priority cannot go before {order.name!r}, which has no static key: use an "
+                "order such as lpm, spf or fcfs"
+            )
+        # What the other order asks for goes for both.
+        self.default_hold = order.default_hold  # type: ignore[misc]
+        self.default_lookahead = order.default_lookahead  # type: ignore[misc]
+        self.default_guard = order.default_guard  # type: ignore[misc]
+        self.default_waiting_aware = order.default_waiting_aware  # type: ignore[misc]
+
+    def priority_class(self, state: RequestState) -> int:
+        """Return minus priority; with ``low_first`` the priority."""
+        return self._sign * state.request.priority
 
     def within(self, state: RequestState) -> SortKey:
-        """Return (minus priority, the other order's)."""
-        return (-state.request.priority, *self._order.within(state))
+        """Return (class, the other order's)."""
+        return (self.priority_class(state), *self._order.within(state))
 
     def across(self, matched_tokens: int, within_key: SortKey) -> SortKey:
-        """Return (minus priority, the other order's)."""
+        """Return (class, the other order's)."""
         return (within_key[0], *self._order.across(matched_tokens, within_key[1:]))
 
 
-class KLPM(LPM):
+class KLPM(PlainLPM):
     """Every k-th pick is the oldest request, the others are LPM's; see ``KLPMQueue``.
 
     Ref: arXiv 2502.04677.
     """
 
     name = "k-lpm"
+    static_keys = False
 
     def __init__(self, k: int = 8) -> None:
         self.k = k
@@ -166,6 +205,7 @@ class HRRN(FCFS):
     """
 
     name = "hrrn"
+    static_keys = False
     default_lookahead = 64
 
 
@@ -176,15 +216,17 @@ class DFSWeight(FCFS):
     """
 
     name = "dfs-weight"
+    static_keys = False
 
 
-class DLPM(LPM):
+class DLPM(PlainLPM):
     """Deficit LPM: LPM among clients that have not used up their share; see ``DLPMQueue``.
 
     Ref: arXiv 2501.14312.
     """
 
     name = "dlpm"
+    static_keys = False
 
     def __init__(
         self, *, quantum: int = 8192, prefill_weight: int = 1, decode_weight: int = 2

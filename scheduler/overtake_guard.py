@@ -108,6 +108,18 @@ class OvertakeGuard(Generic[R]):
         """Tell whether there is a bound at all (``base_tokens`` is finite)."""
         return self._base is not None
 
+    @property
+    def has_classes(self) -> bool:
+        """Tell whether requests have classes."""
+        return self._class_of is not None
+
+    def describe(self) -> str:
+        """Say in a few words what the bound is."""
+        if self._base is None:
+            return "off"
+        numerator, denominator = self._kappa
+        return f"{self._base} tokens + {numerator / denominator:g} of the backlog at arrival"
+
     def arrive(self, state: R, backlog_tokens: int) -> int | None:
         """Take a request into the order, last of its class; return its bound (None: no bound)."""
         rank = 0 if self._class_of is None else self._class_of(state)

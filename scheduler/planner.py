@@ -11,7 +11,7 @@ from scheduler.decode import DecodePlan, plan_decodes
 from scheduler.lifecycle import Lifecycle
 from scheduler.picking import Picker
 from scheduler.request import RequestStatus
-from scheduler.retraction import choose_victim, victim_key
+from scheduler.retraction import choose_victim
 from scheduler.running import Run
 from scheduler.step import Flight, Step
 
@@ -26,15 +26,14 @@ class Planner:
     waits for pages of batches in flight, or makes room by retraction.
     """
 
-    __slots__ = ("_life", "_max_running", "_next_batch", "_page_size", "_picker", "_victim_key")
+    __slots__ = ("_life", "_next_batch", "_page_size", "_picker", "_victim_key")
 
     def __init__(self, life: Lifecycle, picker: Picker) -> None:
         self._life = life
         self._picker = picker
         self._page_size = life.config.page_size
-        self._max_running = life.config.max_running
         self._next_batch = 0
-        self._victim_key = victim_key(life.config.retract, life.running, self._page_size)
+        self._victim_key = life.victim_key
 
     def plan(self) -> Flight:
         """Return the next step. Its batch is empty when there is nothing to run."""
@@ -42,7 +41,8 @@ class Planner:
         ledger = life.ledger
         remaps = life.publisher.take_remaps()
         step = Step(self._next_batch, life.config.chunk_tokens, ledger.evicted_pages, remaps)
-        life.reserve.begin_pass(life.running)
+        life.reserve.begin_step(life.running)
+        self._picker.begin_step()
         if life.config.steps == "mixed":
             self._plan_decodes(step)
             if life.config.decodes_in_budget:
@@ -67,8 +67,10 @@ class Planner:
     def _plan_prefill(self, step: Step) -> None:
         for run in list(self._life.running.prefilling.values()):
             self._add_chunk(run, step)
-        # Who was retracted makes room for those that run; it does not come back at once.
-        if not (step.retracted and (step.chunks or step.decodes.view.runs)):
+        # Who was retracted makes room for those that run: it does not come back at once, and
+        # nobody comes before those that got no pages have them.
+        life = self._life
+        if not (life.starved or (step.retracted and life.running.by_rid)):
             self._admit(step)
 
     def _plan_decodes(self, step: Step) -> None:
@@ -82,12 +84,15 @@ class Planner:
         )
         for run in outgrown:
             self._end_for_capacity(run, step)
-        if len(plan.places):
+        if not len(plan.places):
+            life.starved.clear()
+        else:
             slots = plan.view.slots[plan.places]
             unused = np.maximum(life.running.reserved_pages[slots] - plan.have, 0)
             promised = np.minimum(unused, plan.wanted)
             total, of_it = int(plan.wanted.sum()), int(promised.sum())
             if life.ledger.can_take(of_it, total - of_it):
+                life.starved.clear()
                 plan = self._grow_all(plan, life.ledger.take(total, of_it))
             else:
                 plan = self._grow_one_by_one(plan, promised.tolist(), step)
@@ -120,10 +125,13 @@ class Planner:
             count, of_it = need.get(place, (0, 0))
             if count:
                 if not self._make_room(run, of_it, count - of_it, step):
+                    if run.alive:
+                        life.starved[run.state.rid] = run
                     continue
                 if run.append(life.ledger.take(count, of_it)):
                     life.running.row_replaced()
                 life.running.num_pages[run.slot] = run.num_pages
+            life.starved.pop(run.state.rid, None)
             ready.append(place)
         # One that was granted its pages may have been a victim later on.
         keep = [place for place in ready if runs[place].alive]
@@ -180,11 +188,11 @@ class Planner:
         """Admit waiting requests while budget, places and memory last."""
         life = self._life
         begun = False
-        while step.budget_tokens and life.waiting and len(life.running) < self._max_running:
+        while step.budget_tokens > 0 and life.waiting and self._picker.may_pick:
             if not begun:
                 life.queue.begin_pass(life.now)
                 begun = True
-            pick = self._picker.pick()
+            pick = self._picker.pick(step)
             if step.refusal is None:
                 step.refusal = self._picker.refusal
             if pick is None:

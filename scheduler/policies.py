@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar, TypeAlias
 
-from radixcache.errors import ConfigError
 from scheduler.config import HoldMode
 from scheduler.request import RequestState
 
 __all__ = [
     "FCFS",
     "LPM",
-    "SCHEDULE_POLICIES",
     "SPF",
     "SGLangLPM",
     "SchedulePolicy",
     "SortKey",
-    "make_schedule_policy",
 ]
 
 SortKey: TypeAlias = tuple[float, ...]
@@ -34,6 +31,18 @@ class SchedulePolicy:
     """What to do with a request whose next page is being computed."""
     default_lookahead: ClassVar[int] = 64
     """Candidates that do not fit and may be skipped."""
+    default_guard: ClassVar[bool] = False
+    """Whether overtaking is bounded."""
+    default_waiting_aware: ClassVar[bool] = False
+    """Whether eviction spares what waiting requests need."""
+    has_classes: ClassVar[bool] = False
+    """Whether requests of a smaller ``priority_class`` always come first."""
+    static_keys: ClassVar[bool] = True
+    """False: a queue of its own serves it, so it cannot be wrapped in another order."""
+
+    def priority_class(self, state: RequestState) -> int:
+        """Return the class of a request; the smaller goes first."""
+        return 0
 
     def within(self, state: RequestState) -> SortKey:
         """Return the key among requests with the same matched length."""
@@ -62,11 +71,15 @@ class FCFS(SchedulePolicy):
 class LPM(SchedulePolicy):
     """Longest cached prefix first, ties by fewest uncached tokens.
 
+    The default: with hold, overtake guard and waiting-aware eviction.
+
     Ref: SGLang, arXiv 2312.07104, section 3; the short ties reach the DFS optimum.
     """
 
     name = "lpm"
-    default_hold = "stop"
+    default_hold: ClassVar[HoldMode] = "stop"
+    default_guard = True
+    default_waiting_aware = True
 
     def within(self, state: RequestState) -> SortKey:
         """Return (tokens to prefill, arrival)."""
@@ -101,6 +114,7 @@ class SGLangLPM(SchedulePolicy):
     """
 
     name = "sglang-lpm"
+    static_keys = False
     default_lookahead = 0
 
     def within(self, state: RequestState) -> SortKey:
@@ -110,21 +124,3 @@ class SGLangLPM(SchedulePolicy):
     def across(self, matched_tokens: int, within_key: SortKey) -> SortKey:
         """Return (minus matched, arrival)."""
         return (-matched_tokens, *within_key)
-
-
-SCHEDULE_POLICIES: dict[str, type[SchedulePolicy]] = {
-    policy.name: policy for policy in (FCFS, LPM, SPF, SGLangLPM)
-}
-
-
-def make_schedule_policy(name: str) -> SchedulePolicy:
-    """Return a new policy by its name.
-
-    Raises:
-        ConfigError: no policy has this name.
-
-    """
-    policy = SCHEDULE_POLICIES.get(name)
-    if policy is None:
-        raise ConfigError(f"policy is {name!r}: use one of {', '.join(sorted(SCHEDULE_POLICIES))}")
-    return policy()

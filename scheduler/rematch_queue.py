@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from radixcache import KeyKind, Namespace, PrefixCache, PrefixKey
 from radixcache.errors import IntegrityError
@@ -28,7 +28,8 @@ class RematchQueue:
     """A ``WaitingQueue`` that is right by construction and slow when many requests wait.
 
     Every request is peeked again when the cache has changed since the last look. It is held
-    if some leader's pending part holds the page right after its cached prefix.
+    if some leader's pending part holds the page right after its cached prefix; with
+    ``hold=False`` nothing is ever pending.
 
     Cost: O(waiting · (one peek + leaders)) at the first look after a change, O(waiting)
     otherwise; the other calls are O(1).
@@ -37,7 +38,9 @@ class RematchQueue:
     __slots__ = (
         "_cache",
         "_changed",
+        "_hold",
         "_leaders",
+        "_on_unneeded",
         "_page_bytes",
         "_page_size",
         "_policy",
@@ -45,8 +48,17 @@ class RematchQueue:
         "_states",
     )
 
-    def __init__(self, cache: PrefixCache, policy: SchedulePolicy) -> None:
+    def __init__(
+        self,
+        cache: PrefixCache,
+        policy: SchedulePolicy,
+        *,
+        hold: bool = True,
+        on_unneeded: Callable[[Namespace, bytes], None] | None = None,
+    ) -> None:
         self._cache = cache
+        self._hold = hold
+        self._on_unneeded = on_unneeded
         self._policy = policy
         self._page_size = cache.page_size
         units = 1 if cache.kind is KeyKind.BLOCKS else cache.page_size
@@ -80,14 +92,32 @@ class RematchQueue:
         """Forget a waiting request that was aborted."""
         del self._states[state.arrival_seq]
         self._changed = True
+        if self._on_unneeded is not None:
+            end = state.cap_tokens // self._page_size * self._page_bytes
+            self._on_unneeded(state.key.namespace, state.key.data[:end])
 
     def admit(self, state: RequestState, matched_tokens: int) -> None:
         """Let a request go; the rest of its path is pending."""
         self.remove(state)
         full = len(state.key) // self._page_size * self._page_size
         end = min(state.prefill_tokens // self._page_size * self._page_size, full)
-        if matched_tokens < end:
+        if self._hold and matched_tokens < end:
             self._leaders[state.arrival_seq] = _Leader(state.key, matched_tokens, end)
+
+    def protected_tokens(self, namespace: Namespace, key_bytes: bytes) -> int:
+        """Return the longest prefix of ``key_bytes``, in tokens, that a waiting request needs.
+
+        Cost: O(waiting) memory comparisons a page of the answer.
+        """
+        needed = [
+            state.key.data[: state.cap_tokens // self._page_size * self._page_bytes]
+            for state in self._states.values()
+            if state.key.namespace == namespace
+        ]
+        end = self._page_bytes
+        while end <= len(key_bytes) and any(n.startswith(key_bytes[:end]) for n in needed):
+            end += self._page_bytes
+        return (end // self._page_bytes - 1) * self._page_size
 
     def published(self, state: RequestState, tokens: int) -> None:
         """Learn that the path of an admitted request is computed up to ``tokens``."""

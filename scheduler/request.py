@@ -40,6 +40,10 @@ class Request:
     visible_tokens: int | None = None
     max_match_tokens: int | None = None
     """A cap on the usable prefix below the last-token rule (prompt log-probabilities)."""
+    samples: int = 1
+    """Answers wanted. A scheduler takes one a request: submit what ``fan_out`` makes of it."""
+    abort_after_s: float | None = None
+    """The client gives up so many seconds after the arrival. The scheduler never reads it."""
     recorded_output_tokens: int | None = None
     """The true output length, where a trace knows it. The scheduler never reads it."""
     recorded_output_ids: tuple[int, ...] | None = None

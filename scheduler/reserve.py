@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 
 from scheduler.admission import pages_for, pages_of_request
-from scheduler.batch import IntVector
 from scheduler.config import AdaptiveRatio, SchedulerConfig
 from scheduler.request import RequestState
 from scheduler.running import Run, Running
@@ -27,15 +26,15 @@ class OutputReserve(Protocol):
         """Return the pages an admitted request may take without asking again."""
         ...
 
-    def begin_pass(self, running: Running) -> None:
-        """Start a step: estimate what the running requests will take."""
+    def begin_step(self, running: Running) -> None:
+        """Start a step."""
         ...
 
     def joined(self, run: Run) -> None:
         """Learn that the last chunk of a prompt was scheduled in this step."""
         ...
 
-    def expected_pages(self) -> int:
+    def expected_pages(self, running: Running) -> int:
         """Return what running requests will take beyond what they were promised."""
         ...
 
@@ -60,13 +59,13 @@ class FixedReserve:
         """Return the pages of the tokens so far and of the share."""
         return pages_of_request(state, self._ratio)
 
-    def begin_pass(self, running: Running) -> None:
+    def begin_step(self, running: Running) -> None:
         """Do nothing."""
 
     def joined(self, run: Run) -> None:
         """Do nothing."""
 
-    def expected_pages(self) -> int:
+    def expected_pages(self, running: Running) -> int:
         """Return 0: who was promised less asks when it needs more."""
         return 0
 
@@ -79,17 +78,17 @@ class AdaptiveReserve:
 
     Output is promised to nobody. A waiting request is admitted if its prompt and its whole
     clipped output fit beside the estimated rest of the running ones; those that joined in
-    this step count with their whole clipped output. Cost: O(running) in numpy a step.
+    this step count with their whole clipped output.
 
     Ref: SGLang 0.5.23 ``new_token_ratio_tracker.py``, ``schedule_policy.py`` (PrefillAdder).
     """
 
-    __slots__ = ("_config", "_expected_tokens", "_page_size", "ratio")
+    __slots__ = ("_config", "_joined_tokens", "_page_size", "ratio")
 
     def __init__(self, config: AdaptiveRatio, page_size: int) -> None:
         self._config = config
         self._page_size = page_size
-        self._expected_tokens = 0.0
+        self._joined_tokens = 0
         self.ratio = config.initial
 
     def needed_pages(self, state: RequestState) -> int:
@@ -101,21 +100,25 @@ class AdaptiveReserve:
         """Return the pages of the tokens so far."""
         return pages_for(state.prefill_tokens, self._page_size)
 
-    def begin_pass(self, running: Running) -> None:
-        """Add up the estimates; an idle engine starts from the initial ratio again."""
+    def begin_step(self, running: Running) -> None:
+        """Nobody has joined yet; an idle engine starts from the initial ratio again."""
         if not len(running):
             self.ratio = self._config.initial
-        self._expected_tokens = self.ratio * float(self._rest(running).sum())
+        self._joined_tokens = 0
 
     def joined(self, run: Run) -> None:
         """Count the whole clipped output."""
         state = run.state
         still = state.request.max_new_tokens - state.output_tokens
-        self._expected_tokens += min(still, self._config.clip_tokens)
+        self._joined_tokens += min(still, self._config.clip_tokens)
 
-    def expected_pages(self) -> int:
-        """Return the estimate of the whole running batch."""
-        return math.ceil(self._expected_tokens / self._page_size)
+    def expected_pages(self, running: Running) -> int:
+        """Return the estimate of the whole running batch. Cost: O(running) in numpy."""
+        slots = running.view().slots
+        rest = running.final_tokens[slots] - running.known_tokens[slots]
+        tokens = int(np.minimum(rest, self._config.clip_tokens).sum())
+        whole = (1 - self.ratio) * self._joined_tokens
+        return math.ceil((self.ratio * tokens + whole) / self._page_size)
 
     def decoded(self, running: Running, retracted: int) -> None:
         """Let the ratio fall, or set it by the output of those that still run."""
@@ -128,13 +131,6 @@ class AdaptiveReserve:
         sampled = sum(run.state.output_tokens for run in runs)
         most = sum(run.state.request.max_new_tokens for run in runs)
         self.ratio = min(1.0, (sampled + config.retract_steps * len(runs)) / (most + 1))
-
-    def _rest(self, running: Running) -> IntVector:
-        """Return the output tokens each decoding request may still ask for, clipped."""
-        slots = running.view().slots
-        rest = running.final_tokens[slots] - running.known_tokens[slots]
-        clipped: IntVector = np.minimum(rest, self._config.clip_tokens)
-        return clipped
 
 
 def make_reserve(config: SchedulerConfig) -> OutputReserve:

@@ -17,7 +17,7 @@ from radixcache.errors import (
 from scheduler.batch import Batch
 from scheduler.completion import Completer
 from scheduler.config import SchedulerConfig
-from scheduler.entry import check_fits, check_request
+from scheduler.entry import check_fits, check_preemption, check_request
 from scheduler.events import Event, Finished
 from scheduler.integrity import check_scheduler
 from scheduler.lifecycle import Lifecycle
@@ -25,8 +25,10 @@ from scheduler.overtake_guard import OvertakeGuard
 from scheduler.page_ledger import PageLedger, Pool
 from scheduler.picking import Picker
 from scheduler.planner import Planner
-from scheduler.policies import SchedulePolicy, make_schedule_policy
-from scheduler.queues import make_queue
+from scheduler.policies import SchedulePolicy
+from scheduler.preemption import make_preemptor
+from scheduler.queues import make_guard, make_queue
+from scheduler.registry import make_schedule_policy
 from scheduler.request import Request, RequestState
 from scheduler.results import Result
 from scheduler.scheduler_report import OptimalMeterLike, SchedulerReport
@@ -55,11 +57,13 @@ class Scheduler:
     into the states and given to the queue. The same calls give the same batches in every
     process.
 
-    ``queue`` replaces the plain queue made from ``policy``; the policy still gives the
-    default hold and lookahead. ``guard`` bounds overtaking; without one it is measured only.
+    ``queue`` replaces the queue made from ``policy``; the policy still gives the defaults of
+    hold and lookahead, and waiting-aware eviction is then the caller's to set up. ``guard``
+    replaces the overtake guard that policy and config ask for.
 
     Raises:
-        ConfigError: the page sizes of config and cache differ, or no policy has this name.
+        ConfigError: the page sizes of config and cache differ, no policy has this name, or
+            preemption for priority is asked for without priority classes.
 
     """
 
@@ -83,8 +87,18 @@ class Scheduler:
         self.hold = self.policy.default_hold if config.hold is None else config.hold
         """What is done with a request whose next page is being computed."""
         self.config = config
-        self.queue = make_queue(self.policy, cache) if queue is None else queue
-        self.guard = OvertakeGuard[RequestState]() if guard is None else guard
+        aware = config.waiting_aware
+        self.waiting_aware = self.policy.default_waiting_aware if aware is None else aware
+        """Whether eviction spares what waiting requests need, where the cache can."""
+        self.queue = (
+            make_queue(
+                self.policy, cache, hold=self.hold != "off", waiting_aware=self.waiting_aware
+            )
+            if queue is None
+            else queue
+        )
+        self.guard = make_guard(self.policy, config) if guard is None else guard
+        check_preemption(config, self.policy, self.guard)
         self._cache = cache
         self._optimal = optimal
         self._life = Lifecycle(
@@ -93,12 +107,14 @@ class Scheduler:
             self.queue,
             self.guard,
             holding=self.hold != "off",
+            class_of=self.policy.priority_class,
         )
         lookahead = config.lookahead
         picker = Picker(
             self._life,
             hold=self.hold,
             lookahead=self.policy.default_lookahead if lookahead is None else lookahead,
+            preemptor=make_preemptor(self._life),
         )
         self._planner = Planner(self._life, picker)
         self._completer = Completer(self._life, "I" if cache.kind is KeyKind.TOKENS else "Q")

@@ -67,6 +67,15 @@ class Step:
         self.retracted = 0
         self.decodes = NO_DECODES
 
+    def drop_dead_decodes(self, *, refund: bool) -> None:
+        """Take the decodes of requests that are gone out again, ``refund`` their tokens."""
+        plan = self.decodes
+        runs = plan.view.runs
+        keep = [place for place, run in enumerate(runs) if run.alive]
+        if len(keep) < len(runs):
+            self.decodes = plan.only(keep, [p for p in plan.places.tolist() if runs[p].alive])
+            self.budget_tokens += (plan.tokens - self.decodes.tokens) if refund else 0
+
     def add_chunk(self, run: Run, chunk: PrefillChunk, start_page: int) -> None:
         """Add a part of a prompt; its row is the one the batch will name."""
         if run.num_pages > start_page:

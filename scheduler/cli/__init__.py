@@ -6,19 +6,22 @@ closed pipe quietly.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from radixcache.errors import InvalidInputError, RadixCacheError
-from scheduler.cli.options import parse_arguments
+from scheduler.cli.parsing import parse_arguments
 
 __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # an ASCII terminal has no ±
     try:
         arguments = parse_arguments(argv)
         # A command is imported when it runs: `--help` needs none of them.

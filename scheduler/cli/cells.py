@@ -71,6 +71,12 @@ class CellRunner:
             self._requests = at, self._rows_of(arguments).at(arguments, self._cost)
         return self._requests[1]
 
+    def rate_of(self, cell: CellSpec, load: float) -> float:
+        """Return the requests/s at which a DFS-optimal cache would be busy ``load`` of the time."""
+        rows = self._rows_of(cell.applied(self._arguments))
+        seconds = rows.bounds.optimal.prefill_tokens / self._cost.prefill_tokens_per_s
+        return load * len(rows) / seconds if seconds else 1.0
+
     def _rows_of(self, arguments: argparse.Namespace) -> Rows | SessionRows:
         seed = arguments.seed if seed_matters(arguments) else None
         if self._rows is None or self._rows[0] != seed:

@@ -11,7 +11,14 @@ import numpy as np
 
 from radixcache import KeyKind
 from radixcache.errors import ConfigError
-from scheduler.cli.loaded import DEFAULT_LOAD, Bounds, Requests, Sessions, adapt_by, bounds_of
+from scheduler.cli.loaded import (
+    Bounds,
+    Requests,
+    Sessions,
+    adapt_by,
+    bounds_of,
+    rate_of,
+)
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_span_scale, poisson_starts, rate_span_scale
 from scheduler.sim.closed_loop import CLOSED_LOOP
@@ -45,6 +52,9 @@ class SessionRows:
     extent: _Extent
     adapt: Callable[[Request], Request]
     assumed: Assumed
+
+    def __len__(self) -> int:
+        return self.extent.turns
 
     def at(self, arguments: argparse.Namespace, cost: CostModel) -> Requests:
         """Return the sessions at the starts that were asked for."""
@@ -155,8 +165,8 @@ def _started(
     assumed: Assumed,
 ) -> tuple[Callable[[], Iterable[SessionPlan]], float]:
     """Return the sessions at the starts that were asked for, and the factor on these."""
+    rate = rate_of(arguments) if extent.span_s or arguments.poisson else arguments.rate
     if arguments.poisson:
-        rate = arguments.rate
         if rate is None:
             raise ConfigError("Poisson arrivals need a rate: give --rate in requests/s")
         assumed["starts"] = f"Poisson, {rate:g} requests/s offered"
@@ -167,11 +177,9 @@ def _started(
         )
     factor = arguments.time_scale or 1.0
     load = arguments.load
-    if arguments.trace is None and arguments.rate is None and arguments.time_scale is None:
-        load = load or (DEFAULT_LOAD if extent.span_s else None)
-    if arguments.rate is not None:
-        factor = rate_span_scale(extent.span_s, extent.turns - 1, arguments.rate)
-        assumed["rate"] = f"{arguments.rate:g} requests/s if all turns came while sessions start"
+    if rate is not None:
+        factor = rate_span_scale(extent.span_s, extent.turns - 1, rate)
+        assumed["rate"] = f"{rate:g} requests/s if all turns came while sessions start"
     elif load is not None:
         factor = load_span_scale(
             extent.span_s, load, bounds.optimal.prefill_tokens, cost.prefill_tokens_per_s

@@ -12,9 +12,9 @@ from scheduler.cli.progress import progress_bar
 from scheduler.cli.runs import presets_of, run_names
 from scheduler.cli.workers import run_tasks
 from scheduler.cli.workload import Requests
-from scheduler.policies import SCHEDULE_POLICIES, make_schedule_policy
+from scheduler.registry import SCHEDULE_POLICIES, make_schedule_policy
 
-__all__ = ["introduction", "policies_of", "run"]
+__all__ = ["introduction", "policies_of", "run", "runs_of"]
 
 
 def policies_of(text: str) -> list[str]:
@@ -35,6 +35,15 @@ def policies_of(text: str) -> list[str]:
     return names
 
 
+def runs_of(arguments: argparse.Namespace) -> list[str]:
+    """Return the runs: the orders, or ``preset:order`` for several presets. Raises: ConfigError."""
+    several = len(presets_of(arguments.preset)) > 1
+    text = arguments.policies
+    if text is None and several:
+        return run_names(arguments, None)
+    return run_names(arguments, policies_of(DEFAULT_POLICIES if text is None else text))
+
+
 def introduction(loaded: Requests) -> list[str]:
     """Return what there is to say before the runs: what runs, and what no policy can beat."""
     optimal = loaded.bounds.optimal
@@ -51,11 +60,8 @@ def introduction(loaded: Requests) -> list[str]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
-    policies = None if arguments.policies is None else policies_of(arguments.policies)
+    cells = [cell_of(arguments, run) for run in runs_of(arguments)]
     presets = presets_of(arguments.preset)
-    if policies is None and len(presets) == 1:
-        policies = policies_of(DEFAULT_POLICIES)
-    cells = [cell_of(arguments, run) for run in run_names(arguments, policies)]
     check_writable(arguments.output)
     runner = CellRunner(arguments)
     runner.check(cells)

@@ -9,12 +9,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from radixcache.errors import ConfigError
 from scheduler.report.summary import Summary, to_csv, to_json
+from scheduler.report.sweep import Sweep
+from scheduler.report.sweep_table import render_sweep
 from scheduler.report.table import print_table, render_table
 
-__all__ = ["check_writable", "emit", "emit_runs", "say"]
+__all__ = ["check_writable", "emit", "emit_runs", "print_sweep", "say"]
 
 
 def check_writable(path: str | None, *, replaced: bool = False) -> None:
@@ -61,3 +64,15 @@ def emit_runs(arguments: argparse.Namespace, summaries: Sequence[Summary]) -> No
         print_table(summaries, Console())
     else:
         emit(arguments.output, render_table(summaries))
+
+
+def print_sweep(sweep: Sweep) -> None:
+    """Print the tables of a sweep; on a terminal what is overloaded stands out."""
+    text = render_sweep(sweep)
+    console = Console()
+    if not console.is_terminal:
+        sys.stdout.write(text)
+        return
+    for line in text.splitlines():
+        hot = "OVERLOADED" in line and "(over)" in line and not line.startswith("(over)")
+        console.print(Text(line, style="yellow" if hot else ""), soft_wrap=True)

@@ -14,13 +14,13 @@ from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
-from scheduler.cli.options import option_of
 from scheduler.cli.output import check_writable, emit, emit_runs, say
+from scheduler.cli.parsing import option_of
 from scheduler.cli.progress import counted, progress_bar
 from scheduler.cli.runs import presets_of
 from scheduler.cli.workload import notes_on, opened, page_size_of
 from scheduler.lookup import LookupResult, lookup_replay
-from scheduler.policies import make_schedule_policy
+from scheduler.registry import make_schedule_policy
 from scheduler.report.metrics import METRICS
 from scheduler.report.summary import Summary
 

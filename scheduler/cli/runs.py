@@ -7,10 +7,16 @@ from collections.abc import Sequence
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
+from scheduler.cli.loaded import (
+    DEFAULT_CAPACITY_TOKENS,
+    Requests,
+    said_of_outputs,
+    setting_of,
+)
 from scheduler.cli.progress import Bar
-from scheduler.cli.workload import Requests
 from scheduler.config import AdaptiveRatio, SchedulerConfig
-from scheduler.policies import make_schedule_policy
+from scheduler.queues import make_guard
+from scheduler.registry import make_schedule_policy
 from scheduler.report.recorder import Recorder
 from scheduler.report.summary import Summary, summarize
 from scheduler.sim.closed_loop import ClosedLoop
@@ -27,9 +33,6 @@ __all__ = [
     "run_one",
     "settings_of",
 ]
-
-_DEFAULT_CAPACITY_TOKENS = 1_048_576
-_FEW_SHOT_CAPACITY_TOKENS = 131_072
 
 
 def cost_model_of(arguments: argparse.Namespace) -> CostModel:
@@ -50,8 +53,8 @@ def capacity_of(arguments: argparse.Namespace) -> int:
     """Return the KV memory in tokens."""
     if arguments.capacity_tokens is not None:
         return int(arguments.capacity_tokens)
-    few_shot = arguments.trace is None and arguments.workload == "few-shot"
-    return _FEW_SHOT_CAPACITY_TOKENS if few_shot else _DEFAULT_CAPACITY_TOKENS
+    setting = setting_of(arguments)
+    return DEFAULT_CAPACITY_TOKENS if setting is None else setting.capacity_tokens
 
 
 def settings_of(
@@ -82,7 +85,11 @@ def _engine(
         max_in_flight=arguments.max_in_flight,
         publish=arguments.publish,
         hold=arguments.hold,
+        guard_base_tokens=arguments.guard_base_tokens,
+        guard_kappa=arguments.guard_kappa,
+        waiting_aware=arguments.waiting_aware,
         output_reserve_ratio=arguments.output_reserve_ratio,
+        preempt_priority_gap=arguments.preempt_priority_gap,
     )
 
 
@@ -125,6 +132,8 @@ def _assumptions(
     config = settings.scheduler
     order = make_schedule_policy(policy)
     lookahead = order.default_lookahead if config.lookahead is None else config.lookahead
+    guard = make_guard(order, config)
+    aware = order.default_waiting_aware if config.waiting_aware is None else config.waiting_aware
     known = "true output lengths" if arguments.oracle_lengths else "max_new_tokens"
     return {
         **loaded.assumptions,
@@ -136,11 +145,30 @@ def _assumptions(
         "publish": config.publish,
         "hold": config.hold or order.default_hold,
         "lookahead": lookahead,
+        "guard": guard.describe(),
+        "waiting_aware": "yes" if aware else "no",
         "eviction": settings.eviction,
+        **_preemption(config),
+        **said_of_outputs(arguments),
+        **_samples(loaded),
         "output_reserve": _reserve(config, known),
         "preset": preset.name if "," in arguments.preset else f"{preset.name} ({preset.title})",
         "engine": settings.cost.describe(),
     }
+
+
+def _samples(loaded: Requests) -> dict[str, str]:
+    """Say how many answers are asked for, where they are more than the prompts."""
+    bounds = loaded.bounds
+    if bounds.requests == bounds.prompts:
+        return {}
+    return {"samples": f"{bounds.requests} answers to {bounds.prompts} prompts, as requests"}
+
+
+def _preemption(config: SchedulerConfig) -> dict[str, int]:
+    """Say from which difference of priorities on a request preempts another, if any does."""
+    gap = config.preempt_priority_gap
+    return {} if gap is None else {"preempt_priority_gap": gap}
 
 
 def _reserve(config: SchedulerConfig, known: str) -> str:

@@ -126,10 +126,12 @@ class _Pool:
 
     def _end(self) -> None:
         """Stop the processes in the middle of their work."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - self._others:
+        children = set(multiprocessing.active_children()) - self._others
+        for child in children:
             child.terminate()
-        self._executor.shutdown()
+        self._executor.shutdown(cancel_futures=True)
+        for child in children:
+            child.join()
 
 
 @contextmanager

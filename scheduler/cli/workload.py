@@ -11,7 +11,7 @@ import numpy as np
 from radixcache import KeyKind
 from radixcache.errors import ConfigError
 from scheduler.cli.closed_loop import SessionRows, read_sessions
-from scheduler.cli.loaded import DEFAULT_LOAD, Bounds, Requests, adapt_by, bounds_of
+from scheduler.cli.loaded import Bounds, Requests, adapt_by, bounds_of, rate_of
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_time_scale, poisson, rate_time_scale, scaled
 from scheduler.sim.cost_model import CostModel
@@ -87,6 +87,9 @@ class Rows:
     notes: tuple[str, ...]
     requests: list[Request]
 
+    def __len__(self) -> int:
+        return len(self.requests)
+
     def at(self, arguments: argparse.Namespace, cost: CostModel) -> Requests:
         """Return the requests at the arrival times that were asked for.
 
@@ -139,12 +142,12 @@ def _timed(
 ) -> tuple[list[Request], dict[str, str | float | int | bool | None]]:
     """Return the requests at the arrival times that were asked for."""
     assumed: dict[str, str | float | int | bool | None] = {}
-    seed = arguments.seed
+    seed, rate = arguments.seed, rate_of(arguments)
     if arguments.poisson:
-        if arguments.rate is None:
+        if rate is None:
             raise ConfigError("Poisson arrivals need a rate: give --rate in requests/s")
-        assumed["arrivals"] = f"Poisson at {arguments.rate:g} requests/s"
-        return poisson(requests, arguments.rate, np.random.default_rng(seed)), assumed
+        assumed["arrivals"] = f"Poisson at {rate:g} requests/s"
+        return poisson(requests, rate, np.random.default_rng(seed)), assumed
     if not arguments.keep_ticks:
         requests, report = spread_ticks(requests, seed=seed)
         if report.tick_s is not None:
@@ -152,12 +155,10 @@ def _timed(
     else:
         assumed["ticks"] = "kept as recorded"
     load = arguments.load
-    if arguments.trace is None and arguments.rate is None and arguments.time_scale is None:
-        load = load or DEFAULT_LOAD
     factor = arguments.time_scale or 1.0
-    if arguments.rate is not None:
-        factor = rate_time_scale(requests, arguments.rate)
-        assumed["rate"] = f"{arguments.rate:g} requests/s on average"
+    if rate is not None:
+        factor = rate_time_scale(requests, rate)
+        assumed["rate"] = f"{rate:g} requests/s on average"
     elif load is not None:
         factor = load_time_scale(
             requests, load, bounds.optimal.prefill_tokens, cost.prefill_tokens_per_s

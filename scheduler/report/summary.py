@@ -12,7 +12,16 @@ from scheduler.report.metrics import METRICS, Run
 from scheduler.report.recorder import Recorder
 from scheduler.report.stability import LoadJudgement, Verdict
 
-__all__ = ["SCHEMA_VERSION", "Summary", "summarize", "to_csv", "to_json"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Assumption",
+    "Summary",
+    "metrics_as_dict",
+    "summarize",
+    "summary_as_dict",
+    "to_csv",
+    "to_json",
+]
 
 SCHEMA_VERSION = 1
 """Raised when a field of the JSON changes its name or meaning."""
@@ -81,10 +90,8 @@ def to_json(summaries: Sequence[Summary], *, indent: int | None = 2) -> str:
     """Return the runs as JSON: sorted keys, the same bytes for the same runs, no NaN."""
     document = {
         "schema_version": SCHEMA_VERSION,
-        "metrics": {
-            m.name: {"unit": m.unit, "formula": m.formula, "description": m.doc} for m in METRICS
-        },
-        "runs": [_as_dict(summary) for summary in summaries],
+        "metrics": metrics_as_dict(),
+        "runs": [summary_as_dict(summary) for summary in summaries],
     }
     return json.dumps(document, sort_keys=True, indent=indent, allow_nan=False) + "\n"
 
@@ -112,7 +119,13 @@ def to_csv(summaries: Sequence[Summary]) -> str:
     return out.getvalue()
 
 
-def _as_dict(summary: Summary) -> dict[str, object]:
+def metrics_as_dict() -> dict[str, dict[str, str]]:
+    """Return unit, formula and meaning of every metric, for JSON."""
+    return {m.name: {"unit": m.unit, "formula": m.formula, "description": m.doc} for m in METRICS}
+
+
+def summary_as_dict(summary: Summary) -> dict[str, object]:
+    """Return one run for JSON."""
     verdict = summary.load.verdict
     return {
         "label": summary.label,

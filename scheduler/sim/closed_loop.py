@@ -114,6 +114,9 @@ class ClosedLoop:
         self.most_live_sessions = max(self.most_live_sessions, len(self._out) + len(self._arrivals))
         return request
 
+    def first_token(self, state: RequestState, now: float) -> None:
+        """Do nothing: a turn waits for the whole answer."""
+
     def finished(self, state: RequestState, now: float) -> None:
         """Plan the next turn of a session, or end it."""
         live = self._out.pop(state.rid)

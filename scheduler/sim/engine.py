@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from radixcache.errors import IntegrityError, RequestError, RequestTooLargeError
 from scheduler.batch import Batch, StepRecord
-from scheduler.events import Event, Finished
-from scheduler.request import Request, RequestState
+from scheduler.events import Event, Finished, FirstToken
+from scheduler.request import Request, RequestState, TokenIds
 from scheduler.results import Result
 from scheduler.scheduler import Scheduler
 from scheduler.sim.cost_model import CostModel, StepLoad
-from scheduler.sim.outputs import answer_tokens, output_length
+from scheduler.sim.outputs import answer
 from scheduler.sim.source import RequestSource
 
 __all__ = ["RunObserver", "Simulation", "step_load"]
@@ -39,6 +41,10 @@ class RunObserver(Protocol):
         ...
 
 
+_GONE: tuple[Sequence[int], list[Result]] = ((), [((), None)])
+"""A request that ended while a step of it was in flight: no token."""
+
+
 class _Flight(NamedTuple):
     batch: Batch
     end_s: float
@@ -61,7 +67,9 @@ class Simulation:
     """A virtual clock around one scheduler: submit at arrival, run steps, give tokens.
 
     Steps follow each other on one device; with ``max_in_flight`` above 1 the next step is
-    scheduled while earlier ones run. ``check_every_step`` verifies the scheduler's
+    scheduled while earlier ones run. A request with ``abort_after_s`` is aborted when it has
+    not ended by then; what happens at one moment is told in the order arrivals, aborts, the end
+    of a step excepted, which comes first. ``check_every_step`` verifies the scheduler's
     invariants after each call, for tests. The same inputs give the same run.
     """
 
@@ -83,7 +91,10 @@ class Simulation:
         self._on_progress = on_progress
         self._flights: deque[_Flight] = deque()
         self._states: dict[str, RequestState] = {}
-        self._lengths: dict[str, int] = {}
+        self._answers: dict[str, tuple[TokenIds, list[Result]]] = {}
+        """Tokens so far, and all there will be, of each request that got its first one."""
+        self._patience: list[tuple[float, int, RequestState]] = []
+        """Those whose clients will give up: (when, arrival, request)."""
         self._ended = 0
         self._device_free_s = 0.0
         self.now = 0.0
@@ -92,18 +103,18 @@ class Simulation:
         """Run until every request ended; return the time of the end in seconds."""
         limit = self._scheduler.config.max_in_flight
         while True:
-            self._submit_until(self.now)
+            self._clients_until(self.now)
             while len(self._flights) < limit and self._start_step():
                 pass
-            arrival = self._source.next_arrival_s()
+            client_s = self._next_client_s()
             if self._flights:
                 end = self._flights[0].end_s
-                if arrival is not None and arrival < end:
-                    self._submit_until(arrival if len(self._flights) < limit else end)
+                if client_s < end:
+                    self._clients_until(client_s if len(self._flights) < limit else end)
                     continue
                 self._complete_step()
-            elif arrival is not None:
-                self.now = max(self.now, arrival)
+            elif client_s < math.inf:
+                self.now = max(self.now, client_s)
             elif self._states:
                 raise IntegrityError(
                     f"{len(self._states)} requests wait at {self.now} s, nothing runs and "
@@ -112,21 +123,38 @@ class Simulation:
             else:
                 return self.now
 
-    def _submit_until(self, until_s: float) -> None:
-        """Submit what arrives up to and including ``until_s``, each at its own time."""
-        while (arrival := self._source.next_arrival_s()) is not None and arrival <= until_s:
-            request = self._source.pop()
-            self.now = max(self.now, arrival)
-            try:
-                ticket = self._scheduler.submit(request, arrival)
-            except RequestTooLargeError:
-                self._reject(request, "larger than the cache")
-            except RequestError as error:
-                self._reject(request, type(error).__name__)
+    def _next_client_s(self) -> float:
+        """Return when a client sends a request or gives one up next; infinity for never."""
+        patience = self._patience
+        while patience and patience[0][2].ended:
+            heappop(patience)
+        arrival_s = self._source.next_arrival_s()
+        deadline_s = patience[0][0] if patience else math.inf
+        return deadline_s if arrival_s is None else min(arrival_s, deadline_s)
+
+    def _clients_until(self, until_s: float) -> None:
+        """Let clients send and give up, up to and including ``until_s``, each at its own time."""
+        while (at_s := self._next_client_s()) <= until_s:
+            self.now = max(self.now, at_s)
+            if self._source.next_arrival_s() == at_s:
+                self._submit(self._source.pop(), at_s)
             else:
-                self._states[request.rid] = ticket.state
-                self._lengths[request.rid] = output_length(ticket.state)
-                self._observer.on_submit(ticket.state)
+                rid = heappop(self._patience)[2].rid
+                self._take((self._scheduler.abort(rid, self.now),))
+
+    def _submit(self, request: Request, arrival_s: float) -> None:
+        try:
+            state = self._scheduler.submit(request, arrival_s).state
+        except RequestTooLargeError:
+            self._reject(request, "larger than the cache")
+        except RequestError as error:
+            self._reject(request, type(error).__name__)
+        else:
+            self._states[request.rid] = state
+            if request.abort_after_s is not None:
+                deadline_s = arrival_s + request.abort_after_s
+                heappush(self._patience, (deadline_s, state.arrival_seq, state))
+            self._observer.on_submit(state)
 
     def _reject(self, request: Request, reason: str) -> None:
         self._observer.on_reject(request, reason)
@@ -173,23 +201,28 @@ class Simulation:
 
     def _results(self, batch: Batch) -> dict[str, Result]:
         """One token for each request that ends its prompt in this step or decodes."""
-        results: dict[str, Result] = {}
-        done = [chunk.rid for chunk in batch.chunks if chunk.last]
-        for rid in (*done, *batch.decode_rids):
-            state = self._states.get(rid)
-            if state is None:
-                results[rid] = ((), None)
-                continue
-            position = state.output_tokens
-            last = position + 1 >= self._lengths[rid]
-            results[rid] = (answer_tokens(state, position, 1), "stop" if last else None)
-        return results
+        answers = self._answers
+        rids = batch.decode_rids
+        for chunk in batch.chunks:
+            if chunk.last:
+                rids += (chunk.rid,)
+                state = self._states.get(chunk.rid)
+                if state is not None and chunk.rid not in answers:
+                    answers[chunk.rid] = state.outputs, answer(state)
+        return {
+            rid: steps[len(outputs)]
+            for rid in rids
+            for outputs, steps in (answers.get(rid, _GONE),)
+        }
 
     def _take(self, events: Iterable[Event]) -> None:
         for event in events:
-            if type(event) is Finished:
+            if type(event) is FirstToken:
+                self._source.first_token(event.state, self.now)
+            elif type(event) is Finished:
                 state = event.state
-                del self._states[state.rid], self._lengths[state.rid]
+                del self._states[state.rid]
+                self._answers.pop(state.rid, None)
                 self._observer.on_finish(state)
                 self._source.finished(state, self.now)
                 self._count_end()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
+
+import numpy as np
 
 from radixcache import KeyKind
 from scheduler.request import RequestState
+from scheduler.results import Result
 
-__all__ = ["answer_tokens", "output_length"]
+__all__ = ["answer", "answer_tokens", "output_length"]
 
 # Odd multipliers spread the streams of neighbouring requests over the 31-bit ids.
 _REQUEST_STEP = 0x9E37_79B1
@@ -37,5 +41,23 @@ def answer_tokens(state: RequestState, position: int, count: int) -> Sequence[in
         return ids[position : position + count]
     if state.request.key.kind is KeyKind.BLOCKS:
         return (0,) * count
-    first = (state.arrival_seq + 1) * _REQUEST_STEP
-    return [(first + at * _TOKEN_STEP) & _ID_MASK for at in range(position, position + count)]
+    # 64 bits wrap around, which leaves the lower 31 as they are.
+    first = (state.arrival_seq + 1) * _REQUEST_STEP + position * _TOKEN_STEP
+    stream = np.arange(count, dtype=np.uint64) * np.uint64(_TOKEN_STEP)
+    stream += np.uint64(first & 0xFFFF_FFFF_FFFF_FFFF)
+    stream &= np.uint64(_ID_MASK)
+    tokens: list[int] = stream.tolist()
+    return tokens
+
+
+def answer(state: RequestState) -> list[Result]:
+    """Return what each step of a request brings, one token each; the last one ends it.
+
+    Cost: O(output), once a request.
+    """
+    length = output_length(state)
+    known = min(len(state.request.recorded_output_ids or ()), length)
+    tokens = [*answer_tokens(state, 0, known), *answer_tokens(state, known, length - known)]
+    results: list[Result] = list(zip(zip(tokens, strict=True), repeat(None), strict=False))
+    results[-1] = (results[-1][0], "stop")
+    return results

@@ -14,6 +14,7 @@ from scheduler.reserve import make_reserve
 from scheduler.scheduler import Scheduler
 from scheduler.sim.cost_model import CostModel
 from scheduler.sim.engine import RunObserver, Simulation
+from scheduler.sim.fan_out import FanOut
 from scheduler.sim.source import OpenLoop, RequestSource
 
 __all__ = ["RunSettings", "build_scheduler", "check_fits", "run_policy", "with_oracle_length"]
@@ -101,13 +102,18 @@ def run_policy(
 ) -> Scheduler:
     """Run one policy to the end of the requests; return its scheduler, for its report.
 
+    Each sample of a request runs as a request of its own. All are sent at once where the
+    others wait for the pages of the first, or find them as it is scheduled; else the first
+    goes ahead until its prompt is computed.
+
     Cost: a few microseconds a step and running request. The same inputs give the same run.
     """
     source = OpenLoop(requests) if isinstance(requests, Sequence) else requests
     scheduler = build_scheduler(settings, policy)
+    shares_early = scheduler.hold != "off" or settings.scheduler.publish == "schedule"
     Simulation(
         scheduler,
-        source,
+        FanOut(source, first_alone=not shares_early),
         settings.cost,
         observer,
         check_every_step=check_every_step,

@@ -23,6 +23,10 @@ class RequestSource(Protocol):
         """Return the request that arrives next."""
         ...
 
+    def first_token(self, state: RequestState, now: float) -> None:
+        """Learn that the prompt of a request is computed and its answer has begun."""
+        ...
+
     def finished(self, state: RequestState, now: float) -> None:
         """Learn that a request ended."""
         ...
@@ -65,6 +69,9 @@ class OpenLoop:
         """Return the next request."""
         self._next += 1
         return self._requests[self._next - 1]
+
+    def first_token(self, state: RequestState, now: float) -> None:
+        """Do nothing: nobody waits for an answer."""
 
     def finished(self, state: RequestState, now: float) -> None:
         """Do nothing: nobody waits for an answer."""

@@ -23,6 +23,8 @@ Row, all but the prompt optional:
 ``max_new``          most new tokens asked for
 ``output_ids``       recorded output; or ``output_text``; or its length ``output_tokens``
 ``namespace``        ``{"extra_key":...,"lora":...,"cache_salt":...}``
+``samples``          answers wanted (1)
+``abort_after_s``    the client gives up so many seconds after the arrival
 ``session``, ``client``, ``priority``, ``cache_output``, ``visible_tokens``, ``max_match_tokens``
 ===================  ==========================================================================
 
@@ -128,6 +130,8 @@ class _NativeRows:
             cache_output=_cache_output(row),
             visible_tokens=_optional_count(row, "visible_tokens"),
             max_match_tokens=_optional_count(row, "max_match_tokens"),
+            samples=count_of(row, "samples", least=1, default=1),
+            abort_after_s=_patience(row),
             recorded_output_tokens=output_tokens,
             recorded_output_ids=output_ids,
         )
@@ -207,6 +211,13 @@ def _cache_output(row: dict[str, Any]) -> CacheOutput:
     if value not in get_args(CacheOutput):
         raise RowError("cache_output is not all, none or visible", value)
     return cast(CacheOutput, value)
+
+
+def _patience(row: dict[str, Any]) -> float | None:
+    """Return the seconds after which the client gives up, if it does."""
+    if row.get("abort_after_s") is None:
+        return None
+    return float(time_of(row, "abort_after_s"))
 
 
 def _optional_count(row: dict[str, Any], field: str) -> int | None:

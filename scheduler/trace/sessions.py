@@ -16,7 +16,7 @@ import numpy as np
 
 from radixcache import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
 from radixcache.errors import InvalidInputError
-from scheduler.request import Request
+from scheduler.request import CacheOutput, Request
 
 __all__ = [
     "OPEN_LOOP",
@@ -48,6 +48,14 @@ class Turn:
     max_new_tokens: int
     keep_tokens: int | None = None
     """How much of the history is kept; None is all of it."""
+    output_tokens: int | None = None
+    """The length of the answer, where only that was recorded."""
+    cache_output: CacheOutput = "all"
+    visible_tokens: int | None = None
+    max_match_tokens: int | None = None
+    samples: int = 1
+    abort_after_s: float | None = None
+    """As in ``Request``, these five."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +105,12 @@ class SessionPlan:
             priority=self.priority,
             client_id=self.client_id,
             session_id=self.session_id,
-            recorded_output_tokens=None if output_ids is None else len(output_ids),
+            cache_output=turn.cache_output,
+            visible_tokens=turn.visible_tokens,
+            max_match_tokens=turn.max_match_tokens,
+            samples=turn.samples,
+            abort_after_s=turn.abort_after_s,
+            recorded_output_tokens=turn.output_tokens if output_ids is None else len(output_ids),
             recorded_output_ids=output_ids,
         )
 
@@ -199,6 +212,12 @@ def sessions_of(
             think_s=think_s,
             max_new_tokens=request.max_new_tokens,
             keep_tokens=keep,
+            output_tokens=request.recorded_output_tokens,
+            cache_output=request.cache_output,
+            visible_tokens=request.visible_tokens,
+            max_match_tokens=request.max_match_tokens,
+            samples=request.samples,
+            abort_after_s=request.abort_after_s,
         )
         plans[name] = replace(plan, turns=(*plan.turns, turn))
         answered_s = request.arrival_s + (request.recorded_output_tokens or 0) * output_token_s

@@ -110,6 +110,8 @@ def _row(request: Request, latest: dict[str, tuple[str, PrefixKey]]) -> dict[str
         ("cache_output", request.cache_output, "all"),
         ("visible_tokens", request.visible_tokens, None),
         ("max_match_tokens", request.max_match_tokens, None),
+        ("samples", request.samples, 1),
+        ("abort_after_s", request.abort_after_s, None),
     )
     row |= {field: value for field, value, default in optional if value != default}
     return row

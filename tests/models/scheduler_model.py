@@ -114,7 +114,12 @@ class EngineModel:
     ) -> None:
         """What a request writes is its own, in this batch and in those still in flight."""
         for rid, row, start in zip(rids, rows, starts, strict=True):
-            written = set(row[start // self.page_size :])
+            told = self.told[rid]
+            # A prompt that gave no token runs its last one again. Where pages are shared as
+            # they are scheduled, it writes the same into a shared page.
+            early = self.scheduler.config.publish == "schedule"
+            again = early and start == told.state.prefill_tokens - 1 and not told.given
+            written = set(row[(start + again) // self.page_size :])
             for flight in self.flights:
                 for other, read in zip(flight.batch.rids, flight.rows, strict=True):
                     same = other == rid and flight.epochs[rid][1] == self._epoch(rid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ def work_done(
     scheduler = Scheduler(
         RadixCache(page_size, policy=eviction),
         PagePool(capacity_pages),
-        SchedulerConfig(page_size=page_size, **options),
+        SchedulerConfig(page_size=page_size, guard_base_tokens=inf, **options),
     )
     for number, prompt in enumerate(prompts):
         scheduler.submit(

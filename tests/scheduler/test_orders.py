@@ -5,7 +5,7 @@ import random
 import pytest
 
 from radixcache import ConfigError, Namespace, PrefixKey, RadixCache
-from scheduler.order_queues import DLPMQueue, make_tree
+from scheduler.order_queues import DLPMQueue, HRRNQueue, make_tree
 from scheduler.orders import (
     DLPM,
     HRRN,
@@ -198,4 +198,6 @@ def test_no_order_loses_a_request(policy: SchedulePolicy) -> None:
         assert len(set(seen)) == len(seen)
         if not isinstance(queue, DLPMQueue):
             assert set(seen) == {state.arrival_seq for state in waiting}
+        if isinstance(queue, HRRNQueue):
+            assert len(queue._at_arrival) == len(waiting)
         queue.check()

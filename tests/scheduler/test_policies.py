@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from radixcache import ConfigError, PrefixKey
-from scheduler.policies import SCHEDULE_POLICIES, SchedulePolicy, make_schedule_policy
+from radixcache import PrefixKey
+from scheduler.policies import SchedulePolicy
+from scheduler.registry import SCHEDULE_POLICIES, make_schedule_policy
 from scheduler.request import Request, RequestState
 
 
@@ -44,8 +45,3 @@ def test_across_agrees_with_within_at_equal_matches(name: str) -> None:
     states = [state(seq, n) for seq, n in enumerate([5, 3, 9, 3, 7])]
     within = sorted(states, key=policy.within)
     assert within == sorted(states, key=lambda s: policy.across(2, policy.within(s)))
-
-
-def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="'LPM': use one of fcfs, lpm, sglang-lpm, spf"):
-        make_schedule_policy("LPM")

@@ -36,7 +36,7 @@ def upto(last: int) -> list[int]:
 def test_a_request_runs_from_submit_to_its_length() -> None:
     d = SchedulerDriver(16, page_size=2)
     ticket = d.submit("r", upto(5), max_new_tokens=3)
-    assert (ticket.rid, ticket.arrival_seq, ticket.bound_tokens) == ("r", 0, None)
+    assert (ticket.rid, ticket.arrival_seq, ticket.bound_tokens) == ("r", 0, 4 * 8192)
     batch = d.schedule()
     assert [type(event) for event in batch.events] == [Admitted]
     assert batch.chunks[0][:] == ("r", 0, 5, True)

@@ -22,7 +22,8 @@ from scheduler.batch import Batch
 from scheduler.config import AdaptiveRatio, SchedulerConfig
 from scheduler.events import Event
 from scheduler.overtake_guard import OvertakeGuard
-from scheduler.policies import make_schedule_policy
+from scheduler.policies import SchedulePolicy
+from scheduler.registry import make_schedule_policy
 from scheduler.rematch_queue import RematchQueue
 from scheduler.request import Request, RequestState
 from scheduler.scheduler import Scheduler
@@ -48,23 +49,36 @@ class Setup:
             publish=options["publish"],  # type: ignore[arg-type]
             output_reserve_ratio=options["ratio"],  # type: ignore[arg-type]
             hold=options["hold"],  # type: ignore[arg-type]
+            waiting_aware=options["waiting_aware"],  # type: ignore[arg-type]
             steps=options["steps"],  # type: ignore[arg-type]
             retract=options["retract"],  # type: ignore[arg-type]
             publish_retracted=options["publish_retracted"],  # type: ignore[arg-type]
             decodes_in_budget=bool(options["in_budget"])
             and int(str(options["chunk"]))
             >= int(str(options["max_running"])) * int(str(options["k"])),
+            preempt_priority_gap=options["gap"] if policy.has_classes else None,  # type: ignore[arg-type]
         )
-        guard: OvertakeGuard[RequestState] = (
-            OvertakeGuard(base_tokens=16, kappa=0.5) if options["guard"] else OvertakeGuard()
-        )
-        queue = RematchQueue(self.cache, policy) if plain_queue else None
+        guard: OvertakeGuard[RequestState] | None = None
+        if options["guard"]:
+            class_of = policy.priority_class
+            guard = OvertakeGuard(base_tokens=16, kappa=0.5, class_of=class_of)
+        queue = self.plain_queue(policy, config) if plain_queue else None
         self.scheduler = Scheduler(
             self.cache, self.pool, config, policy=policy, queue=queue, guard=guard
         )
 
+    def plain_queue(self, policy: SchedulePolicy, config: SchedulerConfig) -> RematchQueue:
+        hold = (policy.default_hold if config.hold is None else config.hold) != "off"
+        cache = self.cache
+        if not (config.waiting_aware and isinstance(cache, RadixCache)):
+            return RematchQueue(cache, policy, hold=hold)
+        queue = RematchQueue(cache, policy, hold=hold, on_unneeded=cache.rank_fell)
+        cache.set_protection(queue.protected_tokens)
+        return queue
+
 
 ADAPTIVE = AdaptiveRatio(initial=0.7, least=0.1, decay_steps=5, clip_tokens=6, retract_steps=2)
+ORDERS = ["lpm", "fcfs", "spf", "sglang-lpm", "priority+lpm", "low-priority+spf", "priority+fcfs"]
 OPTIONS = st.fixed_dictionaries(
     {
         "page_size": st.sampled_from([1, 2, 4]),
@@ -72,6 +86,7 @@ OPTIONS = st.fixed_dictionaries(
         "chunk": st.integers(1, 12),
         "max_running": st.integers(1, 4),
         "in_flight": st.sampled_from([1, 2]),
+        "waiting_aware": st.booleans(),
         "k": st.sampled_from([1, 1, 3]),
         "publish": st.sampled_from(["complete", "schedule"]),
         "ratio": st.sampled_from([1.0, 0.5, 0.0, ADAPTIVE]),
@@ -80,7 +95,8 @@ OPTIONS = st.fixed_dictionaries(
         "publish_retracted": st.booleans(),
         "in_budget": st.booleans(),
         "hold": st.sampled_from([None, None, "stop", "skip", "off"]),
-        "policy": st.sampled_from(["lpm", "fcfs", "spf", "sglang-lpm"]),
+        "policy": st.sampled_from(ORDERS),
+        "gap": st.sampled_from([None, 1, 1, 2]),
         "null": st.sampled_from([False, False, False, True]),
         "guard": st.booleans(),
     }
@@ -112,6 +128,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         output=st.sampled_from(["all", "all", "none", "visible"]),
         cap=st.sampled_from([None, None, None, 3]),
         space=st.sampled_from([0, 0, 0, 1]),
+        priority=st.integers(0, 2),
     )
     def submit(
         self,
@@ -121,6 +138,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         output: str,
         cap: int | None,
         space: int,
+        priority: int,
     ) -> None:
         base = data.draw(st.sampled_from(self.texts[-8:]))
         prompt = [*base[: data.draw(st.integers(0, len(base)))], *tail]
@@ -133,6 +151,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             cache_output=output,  # type: ignore[arg-type]
             visible_tokens=2,
             max_match_tokens=cap,
+            priority=priority,
         )
         try:
             state = self.one.scheduler.submit(request, self.now).state

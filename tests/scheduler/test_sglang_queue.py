@@ -101,7 +101,7 @@ def test_a_pass_refreshes_ages() -> None:
 def test_it_counts_what_waits() -> None:
     cache, pool = RadixCache(1), PagePool(100)
     warm(cache, pool, [1, 2])
-    queue = make_queue(SGLangLPM(), cache)
+    queue = make_queue(SGLangLPM(), cache, hold=False, waiting_aware=False)
     one = state(0, [1, 2, 9])
     queue.add(one)
     assert (len(queue), one in queue) == (1, True)

@@ -9,7 +9,7 @@ from radixcache import PagePool, PrefixKey, RadixCache
 from scheduler.config import HoldMode, PublishMode, SchedulerConfig
 from scheduler.events import Admitted
 from scheduler.overtake_guard import OvertakeGuard
-from scheduler.policies import make_schedule_policy
+from scheduler.registry import make_schedule_policy
 from scheduler.rematch_queue import RematchQueue
 from scheduler.request import Request, RequestState
 from scheduler.scheduler import Scheduler

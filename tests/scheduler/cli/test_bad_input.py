@@ -50,7 +50,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unknown hold": (("--hold", "tight"), ("--hold", "stop")),
     "shared hold": (("--hold", "share"), ("publish",)),
     "reserve above 1": (("--output-reserve-ratio", "1.5"), ("--output-reserve-ratio", "0 to 1")),
-    "Poisson alone": (("--poisson",), ("--rate",)),
+    "Poisson without a rate": (("--poisson", "--load", "1"), ("--rate",)),
     "no prefill rate": (("--prefill-rate", "0"), ("--prefill-rate", "above 0")),
     "two models": (("--prefill-rate", "1", "--cost-model", "x"), ("--cost-model", "give one")),
     "missing model": (("--cost-model", "nowhere.json"), ("nowhere.json", "No such file")),

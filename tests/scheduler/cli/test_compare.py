@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.policies import SCHEDULE_POLICIES
+from scheduler.registry import SCHEDULE_POLICIES
 from scheduler.report.metrics import METRICS
 from tests.models.command_line import SMALL, run, run_apart
 

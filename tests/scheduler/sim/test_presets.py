@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError
 import pytest
 
 from radixcache.errors import ConfigError
-from scheduler.policies import make_schedule_policy
+from scheduler.registry import make_schedule_policy
 from scheduler.report.recorder import Recorder
 from scheduler.sim.presets import PRESETS, preset_named
 from scheduler.sim.run import RunSettings, run_policy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from radixcache import PrefixKey
@@ -99,3 +101,26 @@ def test_block_ids_make_no_sessions() -> None:
     key = PrefixKey.from_block_ids([1], 16)
     with pytest.raises(InvalidInputError, match="no tokens"):
         sessions_of([Request(rid="a", key=key, prompt_tokens=16, max_new_tokens=1)])
+
+
+def test_what_a_request_asks_for_stays_with_its_turn() -> None:
+    made = [
+        Request(
+            rid=f"s/{number}",
+            key=PrefixKey(range(10 * number)),
+            prompt_tokens=10 * number,
+            max_new_tokens=9,
+            arrival_s=float(number),
+            session_id="s",
+            cache_output="visible",
+            visible_tokens=2,
+            max_match_tokens=4,
+            samples=number,
+            abort_after_s=0.5 * number,
+            recorded_output_tokens=3,
+        )
+        for number in (1, 2)
+    ]
+    (plan,) = sessions_of(made)
+    again = [replace(r, arrival_s=m.arrival_s) for r, m in zip(plan.requests(), made, strict=True)]
+    assert again == made

@@ -1,0 +1,242 @@
+"""The command line: commands, what they take, and what does not go together."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import NoReturn, TypeAlias
+
+from radixcache.errors import ConfigError
+from scheduler.cli.options import (
+    DEFAULT_MAX_NEW_TOKENS,
+    DEFAULT_POLICIES,
+    DEFAULT_WORKLOAD,
+    WORKLOADS,
+    add_arrivals,
+    add_engine,
+    add_input,
+    add_loads,
+    add_memory,
+    add_order,
+    add_output,
+    add_page_size,
+    add_pages,
+    add_time,
+    listed,
+    positive,
+    tolerance,
+    whole,
+)
+
+__all__ = ["command_line", "option_of", "parse_arguments"]
+
+_CHANGES_NO_BYTE = {"jobs", "quiet", "output", "json", "csv"}
+"""Options of which the result does not depend."""
+_ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens")
+
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+
+
+class _Parser(argparse.ArgumentParser):
+    """One line for a wrong call, as for every other wrong input."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message} (see '{self.prog} --help')")
+
+
+def _add_runs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--policies",
+        metavar="A,B,...",
+        help=f"orders to run, or all (default: {DEFAULT_POLICIES}; with several presets each "
+        "its own)",
+    )
+    parser.add_argument(
+        "--preset",
+        default="ours",
+        metavar="A,B,...",
+        help="engines whose habits are simulated: ours, vllm, sglang (default: ours)",
+    )
+    parser.add_argument(
+        "--jobs", type=whole(1), metavar="N", help="processes (default: one a core)"
+    )
+
+
+def _add_compare(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "compare", help="several orders on one trace, with the optimum beside them"
+    )
+    for add in (_add_runs, add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
+        add(parser)
+    add_input(parser)
+
+
+def _add_sweep(commands: _Commands) -> None:
+    parser = commands.add_parser(
+        "sweep",
+        help="orders x loads x capacities x seeds, and the highest rate at a latency",
+        description="Run every order at every load, capacity and seed, on all cores. The file of "
+        "--output gets one row a run, the tables go to standard output.",
+    )
+    _add_runs(parser)
+    group = parser.add_argument_group("the grid")
+    group.add_argument(
+        "--capacities",
+        "--capacity-tokens",
+        type=listed(whole(1)),
+        metavar="N,N,...",
+        help="KV memory in tokens (default: 131072 for few-shot, else 1048576)",
+    )
+    add_loads(group, several=True)
+    group.add_argument(
+        "--seeds",
+        type=listed(whole(0)),
+        default=(0,),
+        metavar="S,S,...",
+        help="seeds of everything drawn (default: 0)",
+    )
+    group = parser.add_argument_group("the highest rate")
+    group.add_argument(
+        "--target-ttft-p99",
+        type=positive,
+        metavar="SECONDS",
+        help="find the highest rate whose p99 TTFT is at most this, for each order, capacity and "
+        "seed: from the first of --rates (default: half of what the DFS optimum could carry) "
+        "doubled or halved until one rate passes and one fails, then bisected; each probe is a "
+        "full run, and one that is OVERLOADED fails; the grid runs only where loads are given",
+    )
+    group.add_argument(
+        "--tolerance",
+        type=tolerance,
+        default=0.02,
+        metavar="X",
+        help="relative distance to a rate that fails (default: 0.02)",
+    )
+    for add in (add_pages, add_engine, add_order, add_time, add_output):
+        add(parser)
+    add_input(parser)
+    parser.set_defaults(capacity_tokens=None, rate=None, load=None, time_scale=None, seed=0)
+
+
+def _add_replay(commands: _Commands) -> None:
+    parser = commands.add_parser("replay", help="one order, every number; or a plain lookup")
+    parser.add_argument("--policy", default="lpm", metavar="NAME", help="the order (default: lpm)")
+    parser.add_argument(
+        "--preset",
+        default="ours",
+        metavar="NAME",
+        help="the engine whose habits are simulated: ours, vllm, sglang (default: ours)",
+    )
+    parser.add_argument(
+        "--lookup",
+        action="store_true",
+        help="no queue and no engine: look up in arrival order, as a cache simulator does",
+    )
+    parser.add_argument(
+        "--last-token",
+        action="store_true",
+        help="with --lookup: one token of each prompt has to be computed",
+    )
+    for add in (add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
+        add(parser)
+    add_input(parser)
+
+
+def _add_inspect(commands: _Commands) -> None:
+    parser = commands.add_parser("inspect", help="what is in a trace, and what a cache could reach")
+    add_page_size(parser)
+    add_input(parser)
+    add_output(parser, csv=False)
+    parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")
+
+
+def _add_generate(commands: _Commands) -> None:
+    parser = commands.add_parser("generate", help="write a synthetic trace")
+    parser.add_argument("kind", choices=WORKLOADS, help="the workload")
+    parser.add_argument(
+        "--output",
+        "-o",
+        required=True,
+        metavar="FILE",
+        help="a .jsonl or .jsonl.gz file; for sharegpt-like also .json: a ShareGPT array",
+    )
+    parser.add_argument(
+        "--size",
+        type=whole(1),
+        metavar="N",
+        help="its requests, sessions or problems (default: the workload's own)",
+    )
+    parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")
+    parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
+
+
+def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Return the parser of the whole command, and those of its commands by name."""
+    parser = _Parser(
+        prog="radixcache",
+        description="Replay LLM traffic against prefix caches and scheduling orders.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    for add in (_add_compare, _add_sweep, _add_replay, _add_inspect, _add_generate):
+        add(commands)
+    for name, command in commands.choices.items():
+        command.set_defaults(command=name)
+    return parser, commands.choices
+
+
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Return the command line, checked for options that do nothing together.
+
+    ``command`` of the result names the module that runs it, ``given`` holds the options that
+    differ from their defaults.
+
+    Raises: ConfigError for a wrong call.
+    """
+    parser, commands = _make_parser()
+    arguments = parser.parse_args(argv)
+    command = commands[arguments.command]
+    arguments.given = {
+        name: value
+        for name, value in vars(arguments).items()
+        if name != "command" and value != command.get_default(name)
+    }
+    if "workload" in arguments:
+        _complete_input(arguments)
+    return arguments
+
+
+def command_line(arguments: argparse.Namespace) -> str:
+    """Return the command that gives the same bytes, without what changes none of them."""
+    words = ["radixcache", arguments.command]
+    for name, value in arguments.given.items():
+        if name in _CHANGES_NO_BYTE:
+            continue
+        if name == "trace":
+            words.insert(2, str(value))
+            continue
+        words.append(option_of(f"no_{name}" if value is False else name))
+        if not isinstance(value, bool):
+            values = value if isinstance(value, tuple) else (value,)
+            words.append(",".join(str(item).removesuffix(".0") for item in values))
+    # A path may hold bytes that are no text.
+    return shlex.join(words).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def option_of(name: str) -> str:
+    """Return how an option is written."""
+    return "--" + name.replace("_", "-")
+
+
+def _complete_input(arguments: argparse.Namespace) -> None:
+    """Fill in what is read, and refuse what goes with a trace only, or with none."""
+    given, trace = arguments.given, arguments.trace
+    for name in _ONLY_WITH_A_TRACE:
+        if name in given and trace is None:
+            raise ConfigError(f"{option_of(name)} goes with a TRACE: leave it out")
+    for name in ("workload", "size"):
+        if name in given and trace is not None:
+            raise ConfigError(f"{option_of(name)} and TRACE {trace} exclude each other: give one")
+    if trace is None:
+        arguments.workload = arguments.workload or DEFAULT_WORKLOAD
+    arguments.max_new_tokens = arguments.max_new_tokens or DEFAULT_MAX_NEW_TOKENS

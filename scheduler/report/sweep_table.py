@@ -1,0 +1,212 @@
+"""The tables of a sweep: one a capacity and load, and the highest rate at a target."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from textwrap import wrap
+from typing import NamedTuple
+
+from scheduler.report.metrics import Metric, metric
+from scheduler.report.summary import Summary
+from scheduler.report.sweep import Limit, Sweep, SweepCell
+
+__all__ = ["SweepTable", "render_sweep", "sweep_notes", "sweep_tables"]
+
+_COLUMNS = (
+    "optimal_reached_share",
+    "ttft_mean_s",
+    "ttft_p99_s",
+    "ttft_max_s",
+    "drain_requests_per_s",
+    "utilisation_share",
+)
+_LIMIT_COLUMNS = (
+    "optimal_reached_share",
+    "ttft_mean_s",
+    "ttft_p99_s",
+    "ttft_max_s",
+    "utilisation_share",
+)
+_UNIT_SHOWN = {"share": "%", "requests/s": "req/s", "s": "s"}
+_OVER = "(over)"
+_WIDTH = 88
+
+
+class SweepTable(NamedTuple):
+    """One table as text: a title, and rows of equal length, the header and units first."""
+
+    title: str
+    rows: Sequence[Sequence[str]]
+
+    def render(self) -> str:
+        """Return the table as plain text."""
+        widths = [max(map(len, column)) for column in zip(*self.rows, strict=True)]
+        lines = [self.title]
+        for first, *rest in self.rows:
+            cells = [first.ljust(widths[0])]
+            cells += [cell.rjust(w) for cell, w in zip(rest, widths[1:], strict=True)]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines) + "\n"
+
+
+def render_sweep(sweep: Sweep) -> str:
+    """Return the tables and their notes as plain text."""
+    tables = [table.render() for table in sweep_tables(sweep)]
+    return "\n".join([*tables, "\n".join(sweep_notes(sweep)) + "\n"])
+
+
+def sweep_tables(sweep: Sweep) -> list[SweepTable]:
+    """Return a table for each capacity and load of the grid, then that of the limits.
+
+    Cells of several seeds are one row: their mean, and ± their sample standard deviation.
+    """
+    grid = [cell for cell in sweep.cells if cell.meets_target is None]
+    tables = [
+        _grid_table(cells)
+        for cells in _grouped(
+            grid, lambda cell: (cell.capacity_tokens, cell.load, cell.rate, cell.time_scale)
+        )
+    ]
+    if sweep.limits:
+        tables.append(_limit_table(sweep))
+    return tables
+
+
+def sweep_notes(sweep: Sweep) -> list[str]:
+    """Say how the numbers are to be read, and what was assumed in every run."""
+    summaries = [cell.summary for cell in sweep.cells if cell.summary is not None]
+    notes = []
+    seeds = len({cell.seed for cell in sweep.cells})
+    if seeds > 1:
+        notes.append(f"Means over {seeds} seeds, ± the sample standard deviation.")
+    grid = [cell.summary for cell in sweep.cells if cell.meets_target is None]
+    if any(summary is not None and summary.overloaded for summary in grid):
+        notes.append(
+            f"{_OVER} = OVERLOADED: the queue grows without end and seconds would measure the "
+            "trace's length; drain is the rate it could sustain. OVERLOADED 1/3: for one of "
+            "three seeds. The rows of --output have all numbers."
+        )
+    if sweep.target_ttft_p99_s is not None and sweep.tolerance is not None:
+        notes.append(
+            f"Highest rate: doubled or halved until one rate passes and one fails, then "
+            f"bisected to {100 * sweep.tolerance:g}%; each probe is a full run, which passes "
+            f"with p99 TTFT <= {sweep.target_ttft_p99_s:g} s and without OVERLOADED. It need "
+            "not be monotone: the rate passes, one at most that much higher does not. "
+            "'>=': the runs are too short to find the limit."
+        )
+    if not all(summary.calibrated for summary in summaries):
+        notes.append("Uncalibrated cost model: seconds order policies, they predict no server.")
+    notes.append(f"Assumed in every run: {_shared(summaries)}.")
+    return ["\n".join(wrap(note, _WIDTH, subsequent_indent="  ")) for note in notes]
+
+
+def _shared(summaries: Sequence[Summary]) -> str:
+    """Return the assumptions that all runs agree on."""
+    names = sorted({name for summary in summaries for name in summary.assumptions})
+    shared = []
+    for name in names:
+        values = {summary.assumptions.get(name) for summary in summaries}
+        if len(values) == 1:
+            shared.append(f"{name} {values.pop()}")
+    return "; ".join(shared) or "nothing"
+
+
+def _grouped(
+    cells: Iterable[SweepCell], key: Callable[[SweepCell], Hashable]
+) -> list[list[SweepCell]]:
+    """Return the cells by key, groups in order of their first."""
+    groups: dict[Hashable, list[SweepCell]] = {}
+    for cell in cells:
+        groups.setdefault(key(cell), []).append(cell)
+    return list(groups.values())
+
+
+def _grid_table(cells: Sequence[SweepCell]) -> SweepTable:
+    shown = [metric(name) for name in _COLUMNS]
+    rows = [*_heads("verdict", "", shown)]
+    for group in _grouped(cells, lambda cell: cell.policy):
+        runs = [cell.summary for cell in group if cell.summary is not None]
+        failed = len(group) - len(runs)
+        verdict = f"{failed} FAILED" if failed else _verdict(runs)
+        rows.append([group[0].policy, verdict, *(_cell(m, runs) for m in shown)])
+    return SweepTable(_title(cells), rows)
+
+
+def _title(cells: Sequence[SweepCell]) -> str:
+    first = cells[0]
+    if first.load is not None:
+        at = f"load {first.load:g} of what the DFS optimum could carry"
+    elif first.rate is not None:
+        at = f"{first.rate:g} requests/s"
+    else:
+        at = f"time scale {1.0 if first.time_scale is None else first.time_scale:g}"
+    runs = [cell.summary for cell in cells if cell.summary is not None]
+    offered = _cell(metric("offered_requests_per_s"), runs)
+    optimum = _cell(metric("optimal_hit_rate_share"), runs)
+    return (
+        f"{first.capacity_tokens:,} tokens of KV memory, {at}\n"
+        f"{offered} requests/s offered, DFS-optimal hit rate {optimum} %"
+    )
+
+
+def _limit_table(sweep: Sweep) -> SweepTable:
+    shown = [metric(name) for name in _LIMIT_COLUMNS]
+    rows = [*_heads("KV memory", "tok", shown)]
+    rows[0].insert(2, "highest rate")
+    rows[1].insert(2, "req/s")
+    groups: dict[tuple[int, str], list[Limit]] = {}
+    for limit in sweep.limits:
+        groups.setdefault((limit.capacity_tokens, limit.policy), []).append(limit)
+    for (capacity, policy), limits in groups.items():
+        runs = [
+            cell.summary
+            for cell in sweep.cells
+            if (cell.capacity_tokens, cell.policy) == (capacity, policy)
+            and sweep.is_limit(cell)
+            and cell.summary is not None
+        ]
+        cells = [_cell(m, runs) for m in shown]
+        rows.append([policy, f"{capacity:,}", _rate(limits), *cells])
+    return SweepTable(
+        f"Highest rate with p99 TTFT <= {sweep.target_ttft_p99_s:g} s, and the run at it", rows
+    )
+
+
+def _rate(limits: Sequence[Limit]) -> str:
+    if any(limit.error is not None for limit in limits):
+        return "FAILED"
+    rates = [limit.rate for limit in limits if limit.rate is not None]
+    if len(rates) < len(limits):
+        return f"none for {len(limits) - len(rates)} of {len(limits)}" if rates else "none"
+    least = ">=" if any(limit.at_least for limit in limits) else ""
+    return least + _spread(rates, 2 if min(rates) >= 1 else 4)
+
+
+def _heads(second: str, unit: str, shown: Sequence[Metric]) -> tuple[list[str], list[str]]:
+    units = [_UNIT_SHOWN.get(m.unit, m.unit) for m in shown]
+    return ["policy", second, *(m.header for m in shown)], ["", unit, *units]
+
+
+def _verdict(runs: Sequence[Summary]) -> str:
+    verdicts = [run.load.verdict.value if run.load.verdict else "-" for run in runs]
+    over = sum(run.overloaded for run in runs)
+    if 0 < over < len(runs):
+        return f"OVERLOADED {over}/{len(runs)}"
+    return verdicts[0] if len(set(verdicts)) == 1 else "/".join(sorted(set(verdicts)))
+
+
+def _cell(shown: Metric, runs: Sequence[Summary]) -> str:
+    """Return mean and spread of a metric over the seeds."""
+    if shown.stretches and any(run.overloaded for run in runs):
+        return _OVER
+    scale = 100 if shown.unit == "share" else 1
+    known = [v * scale for run in runs if (v := run.values[shown.name]) is not None]
+    return _spread(known, shown.decimals) if known else "-"
+
+
+def _spread(values: Sequence[float], decimals: int) -> str:
+    mean = f"{statistics.fmean(values):,.{decimals}f}"
+    if len(values) == 1:
+        return mean
+    return f"{mean} ±{statistics.stdev(values):,.{decimals}f}"
