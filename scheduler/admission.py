@@ -41,6 +41,11 @@ class Supply(NamedTuple):
     reserved_pages: int
     """Promised to running requests and not allocated yet."""
 
+    @property
+    def spare_pages(self) -> int:
+        """What nobody was promised."""
+        return self.free_pages + self.evictable_pages - self.reserved_pages
+
 
 def pages_for(tokens: int, page_size: int) -> int:
     """Return the pages that hold ``tokens``."""
@@ -67,9 +72,7 @@ def refusal_of(
     hit and not as supply. Cost: O(1).
     """
     needed = total_pages - hit_pages
-    available = (
-        supply.free_pages + supply.evictable_pages - unpinned_hit_pages - supply.reserved_pages
-    )
+    available = supply.spare_pages - unpinned_hit_pages
     if needed <= available:
         return None
     return AdmissionRefusal(rid, "pages", needed, available)

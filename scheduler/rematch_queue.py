@@ -141,6 +141,15 @@ class RematchQueue:
         for _, candidate, _ in self._order():
             yield candidate
 
+    def look(self, state: RequestState) -> Candidate:
+        """Return one waiting request as it is now. Cost: O(leaders) and a peek."""
+        return self._look(state)[1]
+
+    @property
+    def changes(self) -> int | None:
+        """None: what changed is not counted."""
+        return None
+
     @property
     def backlog_tokens(self) -> int:
         """Uncached tokens of all waiting requests."""

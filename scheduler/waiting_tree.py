@@ -117,6 +117,11 @@ class WaitingTree:
         """
         return self._trie.open_pages * self._page_size
 
+    @property
+    def changes(self) -> int | None:
+        """A number that is another one when ``candidates`` may yield anything else. Cost: O(1)."""
+        return self._trie.changes
+
     def begin_pass(self, now: float) -> None:
         """Do nothing: the order is right at all times."""
 
