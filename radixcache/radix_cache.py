@@ -20,10 +20,11 @@ from radixcache.eviction_registry import make_policy
 from radixcache.integrity import check_tree
 from radixcache.key import KeyKind, Namespace, PrefixKey
 from radixcache.observers import Observers
+from radixcache.packing import common_bytes
 from radixcache.protocol import ResidencyObserver
 from radixcache.results import CacheSize, Dropped, InsertResult, PageIds, Peek, PrefixHandle
 from radixcache.sglang_names import SglangNames
-from radixcache.tree import Node, RadixTree, pages_of, path_of, shared_bytes
+from radixcache.tree import Node, RadixTree, pages_of, path_of
 
 __all__ = ["RadixCache"]
 
@@ -65,7 +66,7 @@ class RadixCache(SglangNames):
         self.page_size = page_size
         self.kind = kind
         self._layout = kind.layout(page_size)
-        self._page_bytes = kind.unit_bytes * (1 if kind is KeyKind.BLOCKS else page_size)
+        self._page_bytes = kind.page_bytes(page_size)
         self._tree = RadixTree(self._page_bytes)
         self._roots = self._tree.roots
         self._heap = EvictionHeap(
@@ -114,7 +115,7 @@ class RadixCache(SglangNames):
             edge = node.edge
             stop = offset + len(edge)
             if stop > end or not data.startswith(edge, offset):
-                part = shared_bytes(edge, data, offset, end, page_bytes)
+                part = common_bytes(edge, data, offset, end, page_bytes)
                 offset += part
                 if not node.lock_ref:
                     unpinned += part // page_bytes
@@ -145,7 +146,7 @@ class RadixCache(SglangNames):
             edge = child.edge
             stop = offset + len(edge)
             if stop > end or not data.startswith(edge, offset):
-                part = shared_bytes(edge, data, offset, end, page_bytes)
+                part = common_bytes(edge, data, offset, end, page_bytes)
                 child = self._tree._split_node(child, part)
                 stop = offset + part
             child.tick = tick
@@ -205,7 +206,7 @@ class RadixCache(SglangNames):
             edge = child.edge
             stop = offset + len(edge)
             if stop > end or not data.startswith(edge, offset):
-                part = shared_bytes(edge, data, offset, end, page_bytes)
+                part = common_bytes(edge, data, offset, end, page_bytes)
                 child = self._tree._split_node(child, part)
                 stop = offset + part
             child.tick = tick
@@ -302,7 +303,7 @@ class RadixCache(SglangNames):
     # ------------------------------------------------------------------ eviction order
 
     def set_protection(self, protected_tokens: ProtectedTokens | None) -> None:
-        """Ask another function what is needed, or none. Cost: O(leaves log leaves)."""
+        """Ask another function what is needed, or none. Cost: O(leaves)."""
         self._heap.protect(protected_tokens)
 
     def rank_fell(self, namespace: Namespace, key_bytes: bytes) -> None:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from radixcache.errors import LockError
 from radixcache.eviction_heap import EvictionHeap
 from radixcache.key import Namespace, PrefixKey
+from radixcache.packing import common_bytes
 from radixcache.results import PageIds
-from radixcache.tree import Node, RadixTree, Root, pages_of, shared_bytes
+from radixcache.tree import Node, RadixTree, Root, pages_of
 
 __all__ = ["MatchedPrefix", "SglangNames"]
 
@@ -67,7 +68,7 @@ class SglangNames:
             node = node.children.get(key.data[offset : offset + self._page_bytes])
             if node is None:
                 break
-            part = shared_bytes(node.edge, key.data, offset, end, self._page_bytes)
+            part = common_bytes(node.edge, key.data, offset, end, self._page_bytes)
             if part < len(node.edge):
                 node = self._tree._split_node(node, part)
             node.tick = self._tick

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from radixcache import KeyKind, Namespace, PrefixCache, PrefixKey
+from radixcache import Namespace, PrefixCache, PrefixKey
 from radixcache.errors import IntegrityError
 from scheduler.policies import SchedulePolicy, SortKey
 from scheduler.request import RequestState
@@ -61,8 +61,7 @@ class RematchQueue:
         self._on_unneeded = on_unneeded
         self._policy = policy
         self._page_size = cache.page_size
-        units = 1 if cache.kind is KeyKind.BLOCKS else cache.page_size
-        self._page_bytes = units * cache.kind.unit_bytes
+        self._page_bytes = cache.kind.page_bytes(cache.page_size)
         self._states: dict[int, RequestState] = {}
         self._leaders: dict[int, _Leader] = {}
         self._ranked: list[tuple[SortKey, Candidate, int]] = []

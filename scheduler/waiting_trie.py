@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
 
-from radixcache import Namespace
+from radixcache import Namespace, common_bytes
 from scheduler.policies import SchedulePolicy, SortKey
 from scheduler.waiting_nodes import (
     CACHED,
@@ -79,17 +79,11 @@ class PromptTrie:
         child = node.children.get(data[start : start + width])
         if child is None:
             return None
-        span, high = child.data, child.depth if child.depth < limit else limit
-        if span is data or data.startswith(span[start : high * width], start):
+        high = child.depth if child.depth < limit else limit
+        if child.data is data:
             return child, high
-        low = node.depth + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if data.startswith(span[low * width : middle * width], low * width):
-                low = middle
-            else:
-                high = middle
-        return child, low
+        span = child.data[start : high * width]
+        return child, node.depth + common_bytes(span, data, start, len(data), width) // width
 
     def path_to(self, node: Node, data: bytes, pages: int, cached_pages: Callable[[], int]) -> Node:
         """Return the node that ends ``pages`` deep on the path of ``data`` from ``node`` on.
