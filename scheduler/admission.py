@@ -15,7 +15,7 @@ class AdmissionRefusal(NamedTuple):
 
     rid: str
     reason: str
-    """"pages": memory is short now; "capacity": it can never be enough."""
+    """"pages": memory is short now. What can never be enough is refused at ``submit``."""
     needed_pages: int
     """New pages wanted: the whole reservation without the cached prefix."""
     available_pages: int
