@@ -15,8 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from radixcache import EvictionPolicy, PagePool, PrefixKey, RadixCache
-from radixcache.tree import Node
+from radixcache import EvictionPolicy, Node, PagePool, PrefixKey, RadixCache
 
 PAGE_SIZE = 4
 CAPACITY_PAGES = 160

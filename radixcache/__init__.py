@@ -30,16 +30,19 @@ from radixcache.eviction import (
     Random,
 )
 from radixcache.eviction_adaptive import ARC, TLRU
+from radixcache.eviction_heap import ProtectedTokens
 from radixcache.eviction_registry import EVICTION_POLICIES, make_policy
 from radixcache.format_tree import format_tree
 from radixcache.gittins import GhostGittins
 from radixcache.key import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
 from radixcache.null_cache import NullCache
+from radixcache.packing import common_bytes
 from radixcache.page_pool import PagePool
 from radixcache.protocol import PrefixCache, ResidencyObserver
 from radixcache.radix_cache import RadixCache
 from radixcache.results import CacheSize, Dropped, InsertResult, PageIds, Peek, PrefixHandle
 from radixcache.sglang_names import MatchedPrefix
+from radixcache.tree import Node
 
 __all__ = [
     "ARC",
@@ -68,6 +71,7 @@ __all__ = [
     "LockError",
     "MatchedPrefix",
     "Namespace",
+    "Node",
     "NullCache",
     "OutOfPagesError",
     "PageError",
@@ -78,6 +82,7 @@ __all__ = [
     "PrefixHandle",
     "PrefixKey",
     "Priority",
+    "ProtectedTokens",
     "RadixCache",
     "RadixCacheError",
     "Random",
@@ -87,6 +92,7 @@ __all__ = [
     "TokenError",
     "TraceError",
     "UnknownRequestError",
+    "common_bytes",
     "format_tree",
     "make_policy",
 ]

@@ -12,6 +12,7 @@ from radixcache.packing import (
     PAIR_LIMIT,
     TOKEN_LIMIT,
     WIDE_LIMIT,
+    common_bytes,
     pack_pairs,
     pack_units,
     unpack_units,
@@ -93,6 +94,10 @@ class KeyKind(Enum):
     def unit_bytes(self) -> int:
         """Bytes of one unit: of a token, or for BLOCKS of a page."""
         return 4 if self is KeyKind.TOKENS else 8
+
+    def page_bytes(self, page_size: int) -> int:
+        """Return the packed bytes of one page."""
+        return self.unit_bytes * (1 if self is KeyKind.BLOCKS else page_size)
 
     def layout(self, page_size: int) -> int:
         """Return an int that is equal exactly for keys that may live in one cache."""
@@ -357,17 +362,10 @@ class PrefixKey:
             )
         size = self.kind.unit_bytes
         mine, theirs = self.data, other.data
-        low, high = 0, min(len(mine), len(theirs)) // size
-        if mine.startswith(theirs[: high * size]):
-            low = high
-        # Units below low agree; the unit before high + 1 is where they may still do.
-        while high - low > 1:
-            middle = (low + high) // 2
-            if mine.startswith(theirs[low * size : middle * size], low * size):
-                low = middle
-            else:
-                high = middle
-        return low * self.page_size // page_size * page_size
+        if mine[:size] != theirs[:size]:
+            return 0
+        units = common_bytes(theirs, mine, 0, len(mine), size) // size
+        return units * self.page_size // page_size * page_size
 
 
 def _check_page_size(page_size: int | None) -> None:

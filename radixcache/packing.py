@@ -15,6 +15,7 @@ __all__ = [
     "PAIR_LIMIT",
     "TOKEN_LIMIT",
     "WIDE_LIMIT",
+    "common_bytes",
     "pack_pairs",
     "pack_units",
     "unpack_units",
@@ -53,6 +54,24 @@ def pack_units(tokens: Iterable[int], limit: int) -> bytes:
 def unpack_units(data: bytes, size: int) -> list[int]:
     """Return the unsigned units of ``size`` bytes."""
     return list(struct.unpack(f"<{len(data) // size}{'I' if size == 4 else 'Q'}", data))
+
+
+def common_bytes(span: bytes, data: bytes, offset: int, stop: int, page_bytes: int) -> int:
+    """Return how many bytes, in whole pages, ``data[offset:stop]`` shares with ``span``.
+
+    The first page is known to agree. Cost: O(log pages) memory comparisons.
+    """
+    high = min(len(span), stop - offset)
+    if data.startswith(span[:high], offset):
+        return high
+    low = page_bytes
+    while high - low > page_bytes:
+        middle = (low + high) // 2 // page_bytes * page_bytes
+        if data.startswith(span[low:middle], offset + low):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def pack_pairs(data: bytes) -> tuple[bytes, bytes]:

@@ -20,10 +20,11 @@ from radixcache.eviction_registry import make_policy
 from radixcache.integrity import check_tree
 from radixcache.key import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
 from radixcache.observers import Observers
+from radixcache.packing import common_bytes
 from radixcache.protocol import ResidencyObserver
 from radixcache.results import CacheSize, Dropped, InsertResult, PageIds, Peek, PrefixHandle
 from radixcache.sglang_names import SglangNames
-from radixcache.tree import Node, RadixTree, pages_of, path_of, shared_bytes
+from radixcache.tree import Node, RadixTree, pages_of, path_of
 
 __all__ = ["RadixCache"]
 
@@ -68,7 +69,7 @@ class RadixCache(SglangNames):
         self.page_size = page_size
         self.kind = kind
         self._layout = kind.layout(page_size)
-        self._page_bytes = kind.unit_bytes * (1 if kind is KeyKind.BLOCKS else page_size)
+        self._page_bytes = kind.page_bytes(page_size)
         self._tree = RadixTree(self._page_bytes)
         self._roots = self._tree.roots
         self._heap = EvictionHeap(
@@ -117,7 +118,7 @@ class RadixCache(SglangNames):
             edge = node.edge
             stop = offset + len(edge)
             if stop > end or not data.startswith(edge, offset):
-                part = shared_bytes(edge, data, offset, end, page_bytes)
+                part = common_bytes(edge, data, offset, end, page_bytes)
                 offset += part
                 if not node.lock_ref:
                     unpinned += part // page_bytes
@@ -149,7 +150,7 @@ class RadixCache(SglangNames):
             size = len(edge)
             stop = offset + size
             if stop > end or not data.startswith(edge, offset):
-                size = shared_bytes(edge, data, offset, end, page_bytes)
+                size = common_bytes(edge, data, offset, end, page_bytes)
                 child = self._tree._split_node(child, size)
                 stop = offset + size
             child.tick = tick
@@ -228,7 +229,7 @@ class RadixCache(SglangNames):
             edge = child.edge
             stop = offset + len(edge)
             if stop > end or not data.startswith(edge, offset):
-                part = shared_bytes(edge, data, offset, end, page_bytes)
+                part = common_bytes(edge, data, offset, end, page_bytes)
                 child = self._tree._split_node(child, part)
                 stop = offset + part
             child.tick = tick
@@ -326,7 +327,7 @@ class RadixCache(SglangNames):
     # ------------------------------------------------------------------ eviction order
 
     def set_protection(self, protected_tokens: ProtectedTokens | None) -> None:
-        """Ask another function what is needed, or none. Cost: O(leaves log leaves)."""
+        """Ask another function what is needed, or none. Cost: O(leaves)."""
         self._heap.protect(protected_tokens)
 
     def rank_fell(self, namespace: Namespace, key_bytes: bytes) -> None:

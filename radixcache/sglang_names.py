@@ -8,8 +8,9 @@ from typing import NamedTuple
 from radixcache.errors import LockError
 from radixcache.eviction_heap import EvictionHeap
 from radixcache.key import Namespace, PrefixKey
+from radixcache.packing import common_bytes
 from radixcache.results import PageIds
-from radixcache.tree import Node, RadixTree, Root, pages_of, shared_bytes
+from radixcache.tree import Node, RadixTree, Root, pages_of
 
 __all__ = ["MatchedPrefix", "SglangNames"]
 
@@ -71,7 +72,7 @@ class SglangNames:
                 break
             part = len(node.edge)
             if offset + part > end or not key.data.startswith(node.edge, offset):
-                part = shared_bytes(node.edge, key.data, offset, end, self._page_bytes)
+                part = common_bytes(node.edge, key.data, offset, end, self._page_bytes)
                 node = self._tree._split_node(node, part)
             node.tick = self._tick
             if not node.children and not node.lock_ref:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from radixcache.key import Namespace
 from radixcache.results import PageIds
 
-__all__ = ["NO_CHILDREN", "Node", "RadixTree", "Root", "pages_of", "path_of", "shared_bytes"]
+__all__ = ["NO_CHILDREN", "Node", "RadixTree", "Root", "pages_of", "path_of"]
 
 
 class Node:
@@ -211,24 +211,3 @@ def pages_of(node: Node) -> PageIds:
     for span in reversed(spans):
         out.extend(span)
     return out
-
-
-def shared_bytes(edge: bytes, data: bytes, offset: int, end: int, page_bytes: int) -> int:
-    """Return how many bytes, in whole pages, ``data[offset:end]`` shares with ``edge``.
-
-    The first page is known to agree, and not all of the edge does. Cost: O(log pages) memory
-    comparisons.
-    """
-    high = len(edge)
-    if end - offset < high:
-        high = end - offset
-        if data.startswith(edge[:high], offset):
-            return high
-    low = page_bytes
-    while high - low > page_bytes:
-        middle = (low + high) // 2 // page_bytes * page_bytes
-        if data.startswith(edge[low:middle], offset + low):
-            low = middle
-        else:
-            high = middle
-    return low

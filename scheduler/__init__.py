@@ -25,9 +25,12 @@ if TYPE_CHECKING:
         ThroughputLPM,
     )
     from scheduler.overtake_guard import OvertakeGuard
-    from scheduler.policies import FCFS, LPM, SPF, SchedulePolicy, SGLangLPM
+    from scheduler.page_ledger import Pool
+    from scheduler.policies import FCFS, LPM, SPF, SchedulePolicy, SGLangLPM, SortKey
     from scheduler.registry import SCHEDULE_POLICIES, make_schedule_policy
     from scheduler.request import Request, RequestState, RequestStatus
+    from scheduler.results import Result
+    from scheduler.samples import fan_out
     from scheduler.scheduler import Scheduler, Ticket
     from scheduler.scheduler_report import SchedulerReport, Totals
     from scheduler.waiting_queue import Candidate, WaitingQueue
@@ -58,12 +61,14 @@ __all__ = [
     "OvertakeGuard",
     "PageRemap",
     "PlainLPM",
+    "Pool",
     "PrefillChunk",
     "Prioritized",
     "RandomOrder",
     "Request",
     "RequestState",
     "RequestStatus",
+    "Result",
     "Retracted",
     "RowChange",
     "SGLangLPM",
@@ -71,12 +76,14 @@ __all__ = [
     "Scheduler",
     "SchedulerConfig",
     "SchedulerReport",
+    "SortKey",
     "StepRecord",
     "ThroughputLPM",
     "Ticket",
     "Totals",
     "WaitingQueue",
     "WaitingTree",
+    "fan_out",
     "make_schedule_policy",
     "optimal_prefill",
 ]
@@ -101,9 +108,12 @@ _MODULES = {
         "RandomOrder",
         "ThroughputLPM",
     ),
-    "scheduler.policies": ("FCFS", "LPM", "SPF", "SGLangLPM", "SchedulePolicy"),
+    "scheduler.page_ledger": ("Pool",),
+    "scheduler.policies": ("FCFS", "LPM", "SPF", "SGLangLPM", "SchedulePolicy", "SortKey"),
     "scheduler.registry": ("SCHEDULE_POLICIES", "make_schedule_policy"),
     "scheduler.request": ("Request", "RequestState", "RequestStatus"),
+    "scheduler.results": ("Result",),
+    "scheduler.samples": ("fan_out",),
     "scheduler.scheduler": ("Scheduler", "Ticket"),
     "scheduler.scheduler_report": ("SchedulerReport", "Totals"),
     "scheduler.waiting_queue": ("Candidate", "WaitingQueue"),

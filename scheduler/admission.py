@@ -15,7 +15,7 @@ class AdmissionRefusal(NamedTuple):
 
     rid: str
     reason: str
-    """"pages": memory is short now; "capacity": it can never be enough."""
+    """"pages": memory is short now. What can never be enough is refused at ``submit``."""
     needed_pages: int
     """New pages wanted: the whole reservation without the cached prefix."""
     available_pages: int
@@ -40,6 +40,11 @@ class Supply(NamedTuple):
     evictable_pages: int
     reserved_pages: int
     """Promised to running requests and not allocated yet."""
+
+    @property
+    def spare_pages(self) -> int:
+        """What nobody was promised."""
+        return self.free_pages + self.evictable_pages - self.reserved_pages
 
 
 def pages_for(tokens: int, page_size: int) -> int:
@@ -67,9 +72,7 @@ def refusal_of(
     hit and not as supply. Cost: O(1).
     """
     needed = total_pages - hit_pages
-    available = (
-        supply.free_pages + supply.evictable_pages - unpinned_hit_pages - supply.reserved_pages
-    )
+    available = supply.spare_pages - unpinned_hit_pages
     if needed <= available:
         return None
     return AdmissionRefusal(rid, "pages", needed, available)

@@ -11,9 +11,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from radixcache import EvictionPolicy, KeyKind, PageIds, PrefixKey, RadixCache
+from radixcache import EvictionPolicy, Node, PageIds, PrefixKey, RadixCache
 from radixcache.errors import ConfigError, KeyKindError
 from scheduler.request import Request
 
@@ -54,10 +53,6 @@ class LookupResult:
         return self.second_half_hit_tokens / self.second_half_prompt_tokens
 
 
-class _Leaf(Protocol):
-    pages: PageIds
-
-
 class OptimalEviction(EvictionPolicy):
     """Farthest next use first: the best any policy can do for a fixed order.
 
@@ -74,11 +69,11 @@ class OptimalEviction(EvictionPolicy):
     def __init__(self, next_use: array[int] | None = None) -> None:
         self.next_use = array("q") if next_use is None else next_use
 
-    def rank(self, node: _Leaf) -> int:
+    def rank(self, node: Node) -> int:
         """Return the next use of the last page, negated."""
         return -self.next_use[node.pages[-1]]
 
-    def shared_tail_pages(self, node: _Leaf) -> int:
+    def shared_tail_pages(self, node: Node) -> int:
         """Return how many last pages are needed next at the same time."""
         pages, next_use = node.pages, self.next_use
         last = next_use[pages[-1]]
@@ -263,7 +258,7 @@ def _number_pages(keys: Sequence[PrefixKey], page_size: int) -> list[array[int]]
     for key in keys:
         if key.layout != keys[0].layout:
             raise KeyKindError(f"a {key.kind.value} key among {keys[0].kind.value} keys")
-        width = key.unit_bytes * (1 if key.kind is KeyKind.BLOCKS else page_size)
+        width = key.kind.page_bytes(page_size)
         data = key.data
         parent: object = key.namespace
         path = array("q")

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from radixcache import KeyKind, Namespace, PrefixKey
+from radixcache import KeyKind, Namespace, PrefixKey, common_bytes
 from radixcache.errors import ConfigError, KeyKindError
 from scheduler.hyperloglog import HyperLogLog
 from scheduler.request import Request
@@ -241,7 +241,7 @@ class OptimalMeter:
                 self._bytes += end - at + _SPAN_BYTES
                 shared = end - at
             else:
-                shared = _common(child.data, data, at, stop, width)
+                shared = common_bytes(child.data, data, at, stop, width)
                 if at < cut < at + shared:
                     shared = cut - at
                 if shared < len(child.data):
@@ -275,15 +275,13 @@ class OptimalMeter:
                 self._forced_outside += forced
 
     def _page_bytes(self, key: PrefixKey) -> int:
-        """Return the bytes of one page: one 8-byte id in block-hash keys."""
-        if key.kind is not KeyKind.BLOCKS:
-            return key.unit_bytes * self._page_size
-        if key.page_size != self._page_size:
+        """Return the packed bytes of one page of a key."""
+        if key.kind is KeyKind.BLOCKS and key.page_size != self._page_size:
             raise KeyKindError(
                 f"a key of {key.page_size}-token blocks in a meter of {self._page_size}-token "
                 "pages: use the page size of the trace"
             )
-        return key.unit_bytes
+        return key.kind.page_bytes(self._page_size)
 
 
 def optimal_prefill(
@@ -335,18 +333,3 @@ def computed_key(request: Request) -> PrefixKey | None:
     whole = request.key[:]
     whole.extend(ids[:kept])
     return whole
-
-
-def _common(span: bytes, data: bytes, at: int, stop: int, width: int) -> int:
-    """Return the bytes of whole pages that span and data[at:stop] share; the first page does."""
-    size = min(len(span), stop - at)
-    if data.startswith(span[:size] if size < len(span) else span, at):
-        return size
-    low, high = 1, size // width  # pages: `low` shared, `high` not all of them
-    while high - low > 1:
-        middle = (low + high) // 2
-        if data.startswith(span[low * width : middle * width], at + low * width):
-            low = middle
-        else:
-            high = middle
-    return low * width

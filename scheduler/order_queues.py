@@ -189,6 +189,11 @@ class DLPMQueue(WaitingTree):
         self._clients: Counter[str | None] = Counter()
         self._running: dict[int, tuple[RequestState, int]] = {}
 
+    @property
+    def changes(self) -> int | None:
+        """None: every token of a running request counts."""
+        return None
+
     def deficit_of(self, client_id: str | None) -> int:
         """Return what a client may still use before others are preferred."""
         return self._deficits.get(client_id, 0)

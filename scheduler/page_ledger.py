@@ -48,6 +48,7 @@ class PageLedger:
         "completed_id",
         "evicted_pages",
         "pool",
+        "publications",
         "reserved_pages",
     )
 
@@ -57,6 +58,8 @@ class PageLedger:
         self.reserved_pages = 0
         """Promised to running requests and not allocated yet."""
         self.evicted_pages = 0
+        self.publications = 0
+        """Inserts into the cache so far; each may pin pages that nobody pinned."""
         self.completed_id = -1
         """The last batch that completed."""
         self._deferred_pages: dict[int, PageIds] = {}

@@ -43,6 +43,7 @@ class Publisher:
         result = self._ledger.cache.insert(
             key, run.pages(0, full), full * page_size, run.state.request.priority
         )
+        self._ledger.publications += 1
         old, run.handle = run.handle, result.handle
         start, run.shared_pages = run.shared_pages, result.cached_tokens // page_size
         assert start <= run.shared_pages <= full

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from radixcache import KeyKind, Namespace, PrefixCache, PrefixKey
+from radixcache import Namespace, PrefixCache, PrefixKey
 from radixcache.errors import IntegrityError
 from scheduler.policies import SchedulePolicy, SortKey
 from scheduler.request import RequestState
@@ -61,8 +61,7 @@ class RematchQueue:
         self._on_unneeded = on_unneeded
         self._policy = policy
         self._page_size = cache.page_size
-        units = 1 if cache.kind is KeyKind.BLOCKS else cache.page_size
-        self._page_bytes = units * cache.kind.unit_bytes
+        self._page_bytes = cache.kind.page_bytes(cache.page_size)
         self._states: dict[int, RequestState] = {}
         self._leaders: dict[int, _Leader] = {}
         self._ranked: list[tuple[SortKey, Candidate, int]] = []
@@ -140,6 +139,15 @@ class RematchQueue:
         """Yield the waiting requests, best first, as of now."""
         for _, candidate, _ in self._order():
             yield candidate
+
+    def look(self, state: RequestState) -> Candidate:
+        """Return one waiting request as it is now. Cost: O(leaders) and a peek."""
+        return self._look(state)[1]
+
+    @property
+    def changes(self) -> int | None:
+        """None: what changed is not counted."""
+        return None
 
     @property
     def backlog_tokens(self) -> int:

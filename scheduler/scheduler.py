@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from radixcache import KeyKind, PrefixCache, PrefixHandle
+from radixcache import CacheSize, KeyKind, PrefixCache, PrefixHandle
 from radixcache.errors import (
     BatchOrderError,
     ConfigError,
@@ -295,6 +295,21 @@ class Scheduler:
     def running(self) -> int:
         """Number of admitted requests."""
         return len(self._life.running)
+
+    @property
+    def backlog_tokens(self) -> int:
+        """Uncached tokens of the waiting requests. Cost: what the queue's property costs."""
+        return self.queue.backlog_tokens
+
+    @property
+    def free_pages(self) -> int:
+        """Pages that are neither the cache's nor a request's."""
+        return self._life.ledger.pool.free_pages
+
+    @property
+    def cached(self) -> CacheSize:
+        """The cache's pages, evictable and protected."""
+        return self._cache.size
 
     @property
     def in_flight(self) -> int:

@@ -91,6 +91,15 @@ class SGLangQueue:
         for state in self._states.values():
             yield self._tree.look(state)
 
+    def look(self, state: RequestState) -> Candidate:
+        """Return one waiting request as it is now. Cost: O(h)."""
+        return self._tree.look(state)
+
+    @property
+    def changes(self) -> int | None:
+        """None: every pass may sort anew."""
+        return None
+
     def admit(self, state: RequestState, matched_tokens: int) -> None:
         """Let a request go."""
         self.remove(state)

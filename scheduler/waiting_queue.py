@@ -46,6 +46,18 @@ class WaitingQueue(Protocol):
         """
         ...
 
+    def look(self, state: RequestState) -> Candidate:
+        """Return one waiting request as the queue sees it now."""
+        ...
+
+    @property
+    def changes(self) -> int | None:
+        """A number that is another one when ``candidates`` may yield anything else.
+
+        Each ``add``, ``remove`` and ``admit`` changes it. None: it is not counted.
+        """
+        ...
+
     def admit(self, state: RequestState, matched_tokens: int) -> None:
         """Let a request go; the rest of its path is pending."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
-from radixcache import KeyKind, Namespace, PrefixCache
+from radixcache import Namespace, PrefixCache
 from radixcache.errors import IntegrityError
 from scheduler.policies import SchedulePolicy
 from scheduler.request import RequestState
@@ -78,8 +78,7 @@ class WaitingTree:
         self._hold = hold
         self._on_unneeded = on_unneeded
         self._page_size = cache.page_size
-        units = 1 if cache.kind is KeyKind.BLOCKS else cache.page_size
-        self._page_bytes = units * cache.kind.unit_bytes
+        self._page_bytes = cache.kind.page_bytes(cache.page_size)
         self._trie = PromptTrie(self._page_size, self._page_bytes, policy)
         self._members: dict[int, tuple[RequestState, Waiting]] = {}
         self._claims: dict[int, _Claim] = {}
@@ -116,6 +115,11 @@ class WaitingTree:
         Cost: O(1).
         """
         return self._trie.open_pages * self._page_size
+
+    @property
+    def changes(self) -> int | None:
+        """A number that is another one when ``candidates`` may yield anything else. Cost: O(1)."""
+        return self._trie.changes
 
     def begin_pass(self, now: float) -> None:
         """Do nothing: the order is right at all times."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
 
-from radixcache import Namespace
+from radixcache import Namespace, common_bytes
 from scheduler.policies import SchedulePolicy, SortKey
 from scheduler.waiting_nodes import (
     CACHED,
@@ -37,6 +37,7 @@ class PromptTrie:
         "_across",
         "_page_size",
         "_ticks",
+        "changes",
         "groups",
         "matched_pages",
         "open_pages",
@@ -52,6 +53,8 @@ class PromptTrie:
         self.roots: dict[Namespace, Node] = {}
         self.groups = LazyHeap()
         """The nodes that are not UNCACHED and have a request, by the key of their best."""
+        self.changes = 0
+        """Changes of who waits, or of where a page is that somebody waits for."""
         self.matched_pages = 0
         """Cached pages of all waiting requests."""
         self.open_pages = 0
@@ -76,17 +79,11 @@ class PromptTrie:
         child = node.children.get(data[start : start + width])
         if child is None:
             return None
-        span, high = child.data, child.depth if child.depth < limit else limit
-        if span is data or data.startswith(span[start : high * width], start):
+        high = child.depth if child.depth < limit else limit
+        if child.data is data:
             return child, high
-        low = node.depth + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if data.startswith(span[low * width : middle * width], low * width):
-                low = middle
-            else:
-                high = middle
-        return child, low
+        span = child.data[start : high * width]
+        return child, node.depth + common_bytes(span, data, start, len(data), width) // width
 
     def path_to(self, node: Node, data: bytes, pages: int, cached_pages: Callable[[], int]) -> Node:
         """Return the node that ends ``pages`` deep on the path of ``data`` from ``node`` on.
@@ -179,6 +176,7 @@ class PromptTrie:
     def hang(self, waiting: Waiting) -> None:
         """Put a request at its node. Cost: O(h log n)."""
         node: Node | None = waiting.node
+        self.changes += 1
         waiting.node.own += 1
         waiting.node.push(waiting.within, waiting, next(self._ticks))
         self.settle_up(waiting.node)
@@ -193,6 +191,7 @@ class PromptTrie:
     def take(self, waiting: Waiting) -> Node:
         """Take a request off; return its deepest CACHED ancestor. Cost: O(h log n)."""
         node: Node | None = waiting.node
+        self.changes += 1
         waiting.node.own -= 1
         waiting.node.drop(waiting)
         self.settle_up(waiting.node)
@@ -217,6 +216,7 @@ class PromptTrie:
     def strengthen(self, chain: Sequence[Node], residency: Residency) -> None:
         """Make a chain PENDING (from UNCACHED) or CACHED. Cost: O(its nodes · log n)."""
         moved = []
+        self.changes += bool(chain and chain[0].count)
         for node in chain:
             if residency is CACHED:
                 self.matched_pages += node.count * node.pages
@@ -235,6 +235,7 @@ class PromptTrie:
     def weaken(self, chain: Sequence[Node]) -> None:
         """Make a chain PENDING where it has owners, else UNCACHED. Cost: as ``strengthen``."""
         moved = []
+        self.changes += bool(chain and chain[0].count)
         for node in chain:
             if node.residency is CACHED:
                 self.matched_pages -= node.count * node.pages

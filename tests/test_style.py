@@ -75,6 +75,10 @@ def test_imports_go_one_way(name: str) -> None:
         target = ".".join(module.split(".")[:2])
         if part == "scheduler.sim":
             assert target not in {"scheduler.embed", "scheduler.cli", "scheduler.report"}
+            if target == "scheduler.trace":
+                assert module == "scheduler.trace.sessions", "a run knows sessions, no formats"
+        if part == "scheduler.analysis":
+            assert target not in {"scheduler.embed", "scheduler.cli", "scheduler.sim"}
         if part == "scheduler.embed":
             assert target not in {"scheduler.sim", "scheduler.cli"}
         if part == "scheduler.trace" and target.startswith("scheduler."):

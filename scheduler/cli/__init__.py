@@ -1,4 +1,4 @@
-"""The `radixcache` command: compare, replay, inspect, generate.
+"""The `radixcache` command: compare, sweep, replay, inspect, generate.
 
 Errors of the input are one line on standard error and exit code 2; Ctrl-C ends with 130, a
 closed pipe quietly.
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from radixcache.errors import InvalidInputError, RadixCacheError
+from radixcache.errors import RadixCacheError
 from scheduler.cli.parsing import parse_arguments
 
 __all__ = ["main"]
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = import_module(f"scheduler.cli.{arguments.command}").run(arguments)
         sys.stdout.flush()
         return code
-    except (InvalidInputError, RadixCacheError) as error:
+    except RadixCacheError as error:
         return _refuse(str(error))
     except SystemExit as done:  # of --help
         return int(done.code or 0)

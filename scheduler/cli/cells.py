@@ -8,9 +8,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from scheduler.cli.closed_loop import SessionRows
+from scheduler.cli.loaded import Requests
 from scheduler.cli.progress import Bar
 from scheduler.cli.runs import cost_model_of, run_one, settings_of
-from scheduler.cli.workload import Requests, Rows, read_rows, seed_matters
+from scheduler.cli.workload import Rows, read_rows, seed_matters
 from scheduler.report.summary import Summary
 from scheduler.sim.run import check_fits
 

@@ -6,12 +6,12 @@ import argparse
 
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, cell_of
+from scheduler.cli.loaded import Requests
 from scheduler.cli.options import DEFAULT_POLICIES
 from scheduler.cli.output import check_writable, emit_runs, say
 from scheduler.cli.progress import progress_bar
 from scheduler.cli.runs import presets_of, run_names
 from scheduler.cli.workers import run_tasks
-from scheduler.cli.workload import Requests
 from scheduler.registry import SCHEDULE_POLICIES, make_schedule_policy
 
 __all__ = ["introduction", "policies_of", "run", "runs_of"]

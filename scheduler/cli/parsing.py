@@ -86,7 +86,7 @@ def _add_sweep(commands: _Commands) -> None:
         "--capacity-tokens",
         type=listed(whole(1)),
         metavar="N,N,...",
-        help="KV memory in tokens (default: 131072 for few-shot, else 1048576)",
+        help="KV memory in tokens (default: the workload's own, 1048576 for a trace)",
     )
     add_loads(group, several=True)
     group.add_argument(

@@ -147,7 +147,7 @@ def _assumptions(
         "lookahead": lookahead,
         "guard": guard.describe(),
         "waiting_aware": "yes" if aware else "no",
-        "eviction": settings.eviction,
+        "eviction": arguments.eviction,
         **_preemption(config),
         **said_of_outputs(arguments),
         **_samples(loaded),

@@ -25,10 +25,7 @@ from scheduler.trace import (
 )
 
 __all__ = [
-    "Bounds",
-    "Requests",
     "Rows",
-    "load_requests",
     "notes_on",
     "opened",
     "page_size_of",
@@ -130,11 +127,6 @@ def read_rows(arguments: argparse.Namespace) -> Rows | SessionRows:
 def seed_matters(arguments: argparse.Namespace) -> bool:
     """Tell whether other seeds give other rows: a trace is read as it is."""
     return arguments.trace is None or arguments.closed_loop
-
-
-def load_requests(arguments: argparse.Namespace, cost: CostModel) -> Requests:
-    """Return the requests of a command at the times that were asked for."""
-    return read_rows(arguments).at(arguments, cost)
 
 
 def _timed(

@@ -1,4 +1,4 @@
-"""simulate: drive a Scheduler with a virtual clock; one reproducible run."""
+"""Simulation: drive a Scheduler with a virtual clock; one reproducible run."""
 
 from __future__ import annotations
 
@@ -173,19 +173,19 @@ class Simulation:
         seconds = self._cost.step_seconds(step_load(batch))
         self._device_free_s = start + seconds
         self._flights.append(_Flight(batch, start + seconds))
-        report = scheduler.report()
+        cached = scheduler.cached
         self._observer.on_step(
             StepRecord(
                 start_s=start,
                 duration_s=seconds,
                 prefill_tokens=batch.prefill_tokens,
                 decode_tokens=batch.decode_tokens,
-                running=report.running,
-                waiting=report.waiting,
-                backlog_tokens=report.backlog_tokens,
-                free_pages=report.free_pages,
-                evictable_pages=report.evictable_pages,
-                protected_pages=report.protected_pages,
+                running=scheduler.running,
+                waiting=scheduler.waiting,
+                backlog_tokens=scheduler.backlog_tokens,
+                free_pages=scheduler.free_pages,
+                evictable_pages=cached.evictable_pages,
+                protected_pages=cached.protected_pages,
                 evicted_pages=batch.evicted_pages,
                 retracted=batch.retracted,
             )

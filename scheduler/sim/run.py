@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from radixcache import KeyKind, NullCache, PagePool, PrefixCache, RadixCache
+from radixcache import EvictionPolicy, KeyKind, NullCache, PagePool, PrefixCache, RadixCache
 from radixcache.errors import ConfigError
 from scheduler.config import SchedulerConfig
 from scheduler.policies import SchedulePolicy
@@ -28,8 +28,11 @@ class RunSettings:
     """KV memory in tokens; floored to whole pages."""
     scheduler: SchedulerConfig
     kind: KeyKind = KeyKind.TOKENS
-    eviction: str = "lru"
-    """Name of the eviction policy, or "none" for no reuse at all."""
+    eviction: str | type[EvictionPolicy] | EvictionPolicy = "lru"
+    """Name or class of the eviction policy, or "none" for no reuse at all.
+
+    An instance may have learned: give each run one of its own.
+    """
     cost: CostModel = field(default_factory=CostModel)
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from radixcache import KeyKind, Namespace, PrefixCache, PrefixKey
+from radixcache import Namespace, PrefixCache, PrefixKey
 from scheduler.policies import SchedulePolicy
 from scheduler.request import RequestState
 from scheduler.waiting_queue import Candidate
@@ -19,8 +19,7 @@ class WaitingModel:
         self.policy = policy
         self.hold = hold
         self.size = cache.page_size
-        units = 1 if cache.kind is KeyKind.BLOCKS else cache.page_size
-        self.width = units * cache.kind.unit_bytes
+        self.width = cache.kind.page_bytes(cache.page_size)
         self.waiting: list[RequestState] = []
         # What admitted requests have yet to publish: (key, first page, stop page).
         self.claims: dict[int, tuple[PrefixKey, int, int]] = {}

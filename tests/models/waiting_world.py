@@ -8,6 +8,7 @@ from typing import ClassVar
 from radixcache import DEFAULT_NAMESPACE, Namespace, PrefixHandle, PrefixKey, RadixCache
 from scheduler.policies import FCFS, LPM, SPF, SchedulePolicy, SortKey
 from scheduler.request import Request, RequestState
+from scheduler.waiting_queue import Candidate
 from scheduler.waiting_tree import WaitingTree
 from tests.models.waiting_model import WaitingModel
 
@@ -56,6 +57,7 @@ class WaitingWorld:
         self.running: list[Running] = []
         self.arrivals = 0
         self.next_page = 0
+        self.last_seen: tuple[int | None, list[Candidate]] = (None, [])
 
     def fresh_pages(self, count: int) -> list[int]:
         self.next_page += count
@@ -151,7 +153,10 @@ class WaitingWorld:
     def compare(self, probe: list[int]) -> None:
         """Assert that the tree answers every question as the model does."""
         tree, model = self.tree, self.model
-        assert list(tree.candidates()) == model.candidates()
+        seen_now = tree.changes, list(tree.candidates())
+        assert seen_now[1] == model.candidates()
+        assert seen_now[1] == self.last_seen[1] or seen_now[0] != self.last_seen[0]
+        self.last_seen = seen_now
         assert list(tree.best_of_groups()) == model.best_of_groups()
         assert len(tree) == len(model.waiting)
         assert all(state in tree for state in model.waiting)
