@@ -49,6 +49,13 @@ class FirstCome:
         for state in list(self._states):
             yield Candidate(state, 0, held=False)
 
+    def look(self, state: RequestState) -> Candidate:
+        return Candidate(state, 0, held=False)
+
+    @property
+    def changes(self) -> None:
+        return None
+
     def admit(self, state: RequestState, matched_tokens: int) -> None:
         self._states.popleft()
 

@@ -6,14 +6,21 @@ import sys
 from array import array
 from collections.abc import Sequence
 
-from radixcache.errors import ConfigError, InvalidInputError, KeyKindError, PageError
+from radixcache.errors import (
+    ConfigError,
+    HandleError,
+    InvalidInputError,
+    KeyKindError,
+    PageError,
+)
 from radixcache.key import KeyKind, PrefixKey
-from radixcache.results import PageIds
+from radixcache.results import PageIds, PrefixHandle
 
 __all__ = [
     "check_count",
     "check_priority",
     "check_shape",
+    "foreign_handle",
     "page_table",
     "usable_units",
     "wrong_kind",
@@ -24,8 +31,8 @@ _TOP_BYTE = 3 if sys.byteorder == "little" else 0
 
 def check_shape(page_size: int, kind: KeyKind) -> None:
     """Refuse a page size or kind that no cache can have."""
-    if type(page_size) is not int or page_size < 1:
-        raise ConfigError(f"page_size is {page_size!r}: give a positive int")
+    if type(page_size) is not int or not 0 < page_size < 2**31:
+        raise ConfigError(f"page_size is {page_size!r}: give 1 to 2**31 - 1")
     if not isinstance(kind, KeyKind):
         raise ConfigError(f"kind is {kind!r}: give a KeyKind")
 
@@ -53,10 +60,19 @@ def wrong_kind(key: PrefixKey, kind: KeyKind, page_size: int) -> KeyKindError:
     )
 
 
+def foreign_handle(handle: PrefixHandle) -> HandleError:
+    """Return the error for what this cache did not hand out."""
+    return HandleError(
+        f"{handle!r} belongs to another cache, or is no handle: release what this one returned"
+    )
+
+
 def usable_units(limit_tokens: int, page_size: int) -> int:
     """Return the whole pages within a limit."""
-    if limit_tokens < 0:
-        raise InvalidInputError(f"limit_tokens is {limit_tokens}: give at least 0, or None")
+    if type(limit_tokens) is not int or limit_tokens < 0:
+        raise InvalidInputError(
+            f"limit_tokens is {limit_tokens!r}: give an int of at least 0, or None"
+        )
     return limit_tokens // page_size
 
 
@@ -76,7 +92,7 @@ def page_table(pages: Sequence[int], needed_pages: int) -> PageIds:
             raise PageError("page ids hold a bool or a float: give ints")
         try:
             table = array("i", pages)
-        except (TypeError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise PageError(f"page ids must be ints below 2**31: {error}") from None
     if len(table) < needed_pages:
         raise PageError(

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from hashlib import shake_128
 from typing import NamedTuple, overload
 
-from radixcache.errors import InvalidInputError, KeyKindError, TokenError
+from radixcache.errors import InvalidInputError, KeyKindError
 from radixcache.packing import (
     PAIR_LIMIT,
     TOKEN_LIMIT,
     WIDE_LIMIT,
     common_bytes,
+    fill_items,
     pack_pairs,
     pack_units,
     unpack_units,
 )
 
-__all__ = ["DEFAULT_NAMESPACE", "KeyKind", "Namespace", "PrefixKey"]
+__all__ = ["DEFAULT_NAMESPACE", "KeyKind", "Namespace", "PrefixKey", "checked"]
 
-# Bit 63 of a wide unit: set in item units, never in token ids.
-_SET_TOP_BIT = bytes(byte | 0x80 for byte in range(256))
 _PREVIEW_TOKENS = 6
 
 
@@ -72,7 +70,8 @@ class Namespace(NamedTuple):
 DEFAULT_NAMESPACE = Namespace()
 
 
-def _checked(namespace: Namespace) -> Namespace:
+def checked(namespace: Namespace) -> Namespace:
+    """Return a namespace normalized. Raises: InvalidInputError if it is none."""
     if namespace is DEFAULT_NAMESPACE:
         return namespace
     if type(namespace) is not Namespace:
@@ -159,9 +158,9 @@ class PrefixKey:
         data = pack_units(tokens, WIDE_LIMIT if wide else TOKEN_LIMIT)
         kind = KeyKind.WIDE if wide else KeyKind.TOKENS
         if items:
-            data = _filled(data, kind.unit_bytes, items)
+            data = fill_items(data, kind.unit_bytes, items)
         self.data = data
-        self.namespace = _checked(namespace)
+        self.namespace = checked(namespace)
         self.kind = kind
         self.layout = kind.unit_bytes
         self.page_size = 1
@@ -181,7 +180,7 @@ class PrefixKey:
 
         """
         data, tail = pack_pairs(pack_units(tokens, PAIR_LIMIT))
-        return cls._made(data, _checked(namespace), KeyKind.WIDE, 1, tail)
+        return cls._made(data, checked(namespace), KeyKind.WIDE, 1, tail)
 
     @classmethod
     def from_block_ids(
@@ -199,7 +198,7 @@ class PrefixKey:
         """
         _check_page_size(page_size)
         data = pack_units(ids, WIDE_LIMIT)
-        return cls._made(data, _checked(namespace), KeyKind.BLOCKS, page_size, None)
+        return cls._made(data, checked(namespace), KeyKind.BLOCKS, page_size, None)
 
     @classmethod
     def from_packed(
@@ -218,16 +217,18 @@ class PrefixKey:
                 missing for block ids.
 
         """
+        if not isinstance(kind, KeyKind):
+            raise InvalidInputError(f"kind is {kind!r}: give a KeyKind")
         if type(data) is not bytes or len(data) % kind.unit_bytes:
+            what = f"{len(data)} bytes" if type(data) is bytes else type(data).__name__
             raise InvalidInputError(
-                f"packed data must be bytes of whole {kind.unit_bytes}-byte units, "
-                f"not {len(data)} bytes in a {type(data).__name__}"
+                f"packed data must be bytes of whole {kind.unit_bytes}-byte units, not {what}"
             )
         if kind is KeyKind.BLOCKS:
             _check_page_size(page_size)
         return cls._made(
             data,
-            _checked(namespace),
+            checked(namespace),
             kind,
             page_size if kind is KeyKind.BLOCKS and page_size else 1,
             None,
@@ -369,27 +370,5 @@ class PrefixKey:
 
 
 def _check_page_size(page_size: int | None) -> None:
-    if type(page_size) is not int or page_size < 1:
-        raise InvalidInputError(f"page_size is {page_size!r}: give a positive int")
-
-
-def _filled(data: bytes, unit_bytes: int, items: Iterable[tuple[int, int, bytes]]) -> bytes:
-    """Replace the placeholders of each item by units of its digest's stream."""
-    out = bytearray(data)
-    total = len(data) // unit_bytes
-    end = 0
-    for offset, length, digest in sorted(items, key=lambda item: item[:2]):
-        if offset < 0 or length < 1 or offset + length > total:
-            raise TokenError(
-                f"item at {offset} of {length} tokens does not fit a key of {total} tokens"
-            )
-        if offset < end:
-            raise TokenError(f"item at {offset} overlaps the one that ends at {end}")
-        if not isinstance(digest, bytes) or not digest:
-            raise TokenError(f"item at {offset} has digest {digest!r}: give non-empty bytes")
-        end = offset + length
-        stream = bytearray(shake_128(digest).digest(length * unit_bytes))
-        if unit_bytes == 8:
-            stream[7::8] = stream[7::8].translate(_SET_TOP_BIT)
-        out[offset * unit_bytes : end * unit_bytes] = stream
-    return bytes(out)
+    if type(page_size) is not int or not 0 < page_size < 2**31:
+        raise InvalidInputError(f"page_size is {page_size!r}: give 1 to 2**31 - 1")

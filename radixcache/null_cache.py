@@ -10,12 +10,12 @@ from radixcache.arguments import (
     check_count,
     check_priority,
     check_shape,
+    foreign_handle,
     page_table,
     usable_units,
     wrong_kind,
 )
-from radixcache.errors import HandleError
-from radixcache.key import KeyKind, Namespace, PrefixKey
+from radixcache.key import KeyKind, Namespace, PrefixKey, checked
 from radixcache.observers import Observers
 from radixcache.protocol import ResidencyObserver
 from radixcache.results import CacheSize, Dropped, InsertResult, PageIds, Peek, PrefixHandle
@@ -62,8 +62,8 @@ class NullCache:
 
     def release(self, handle: PrefixHandle) -> None:
         """Mark the handle released."""
-        if handle._owner is not self:
-            raise HandleError(f"{handle!r} belongs to another cache: release it there")
+        if getattr(handle, "_owner", None) is not self:
+            raise foreign_handle(handle)
         handle._released = True
 
     def insert(
@@ -93,7 +93,7 @@ class NullCache:
 
     def drop_namespace(self, namespace: Namespace) -> Dropped:
         """Return that it is done: there was nothing."""
-        self._observers.cleared(namespace.normalized())
+        self._observers.cleared(checked(namespace))
         return Dropped(True, array("i"), array("i"))
 
     def add_observer(self, observer: ResidencyObserver) -> None:

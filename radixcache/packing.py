@@ -6,6 +6,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
+from hashlib import shake_128
 from operator import index
 from typing import Any
 
@@ -16,6 +17,7 @@ __all__ = [
     "TOKEN_LIMIT",
     "WIDE_LIMIT",
     "common_bytes",
+    "fill_items",
     "pack_pairs",
     "pack_units",
     "unpack_units",
@@ -28,6 +30,8 @@ PAIR_LIMIT = 2**31
 _INT_CODES = frozenset("bBhHiIlLqQnN")
 _FEW_TOKENS = 64
 _FEW_SMALL = 8
+# Bit 63 of a wide unit: set in item units, never in token ids.
+_SET_TOP_BIT = bytes(byte | 0x80 for byte in range(256))
 _LITTLE = sys.byteorder == "little"
 
 
@@ -87,6 +91,42 @@ def pack_pairs(data: bytes) -> tuple[bytes, bytes]:
     return bytes(out), tail
 
 
+def fill_items(data: bytes, unit_bytes: int, items: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """Replace the placeholders of each item by units of its digest's stream.
+
+    Raises:
+        TokenError: an item is no (offset, length, digest), out of range, or overlaps another.
+
+    """
+    out = bytearray(data)
+    total = len(data) // unit_bytes
+    end = 0
+    for offset, length, digest in sorted(map(_checked_item, items), key=lambda item: item[:2]):
+        if offset < 0 or length < 1 or offset + length > total:
+            raise TokenError(
+                f"item at {offset} of {length} tokens does not fit a key of {total} tokens"
+            )
+        if offset < end:
+            raise TokenError(f"item at {offset} overlaps the one that ends at {end}")
+        end = offset + length
+        stream = bytearray(shake_128(digest).digest(length * unit_bytes))
+        if unit_bytes == 8:
+            stream[7::8] = stream[7::8].translate(_SET_TOP_BIT)
+        out[offset * unit_bytes : end * unit_bytes] = stream
+    return bytes(out)
+
+
+def _checked_item(item: object) -> tuple[int, int, bytes]:
+    if not isinstance(item, tuple | list) or len(item) != 3:
+        raise TokenError(f"item {item!r}: give (offset, length, digest)")
+    offset, length, digest = item
+    if type(offset) is not int or type(length) is not int:
+        raise TokenError(f"item at {offset!r} of {length!r} tokens: give two ints")
+    if not isinstance(digest, bytes) or not digest:
+        raise TokenError(f"item at {offset} has digest {digest!r}: give non-empty bytes")
+    return offset, length, digest
+
+
 def _pack_list(tokens: Sequence[int], size: int, limit: int) -> bytes:
     # struct refuses floats and takes what counts as an int, as do ints of numpy and torch.
     try:
@@ -129,7 +169,11 @@ def _pack_other(tokens: Any, size: int, limit: int) -> bytes:
     try:
         view = memoryview(tokens)
     except (TypeError, ValueError, BufferError):
-        return _pack_list(list(tokens), size, limit)
+        try:
+            ids = iter(tokens)
+        except TypeError:
+            raise TokenError(f"tokens are a {type(tokens).__name__}: give several ints") from None
+        return _pack_list(list(ids), size, limit)
     code = (view.format or "B").lstrip("@=<>!")
     if view.ndim != 1 or code not in _INT_CODES:
         raise TokenError(

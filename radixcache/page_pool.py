@@ -24,34 +24,36 @@ class PagePool:
 
     """
 
-    __slots__ = ("_free", "_in_use", "capacity_pages")
+    __slots__ = ("_free", "_fresh", "_in_use", "capacity_pages")
 
     def __init__(self, capacity_pages: int) -> None:
         if type(capacity_pages) is not int or not 0 < capacity_pages < 2**31:
             raise ConfigError(f"capacity_pages is {capacity_pages!r}: give 1 to 2**31 - 1")
         self.capacity_pages = capacity_pages
-        # A stack: its end goes out next.
-        self._free = array("i", range(capacity_pages - 1, -1, -1))
+        # Given back; a stack: its end goes out next.
+        self._free = array("i")
+        # The first id never handed out: memory follows use, not capacity.
+        self._fresh = 0
         self._in_use: set[int] = set()
 
     @property
     def free_pages(self) -> int:
         """Number of free pages."""
-        return len(self._free)
+        return len(self._free) + self.capacity_pages - self._fresh
 
     def allocate(self, num_pages: int) -> PageIds:
         """Hand out ``num_pages`` ids. Cost: O(num_pages).
 
         Raises:
             OutOfPagesError: fewer are free; nothing was handed out.
-            PageError: the number is negative.
+            PageError: the number is no int, or negative.
 
         """
-        if num_pages < 0:
-            raise PageError(f"num_pages is {num_pages}: give at least 0")
-        if num_pages > len(self._free):
+        if type(num_pages) is not int or num_pages < 0:
+            raise PageError(f"num_pages is {num_pages!r}: give an int of at least 0")
+        if num_pages > self.free_pages:
             raise OutOfPagesError(
-                f"{num_pages} pages were asked for and {len(self._free)} of "
+                f"{num_pages} pages were asked for and {self.free_pages} of "
                 f"{self.capacity_pages} are free: evict or wait"
             )
         if not num_pages:
@@ -59,6 +61,9 @@ class PagePool:
         taken = self._free[-num_pages:]
         del self._free[-num_pages:]
         taken.reverse()
+        start = self._fresh
+        self._fresh += num_pages - len(taken)
+        taken.extend(range(start, self._fresh))
         self._in_use.update(taken)
         return taken
 
@@ -84,18 +89,16 @@ class PagePool:
         return frozenset(self._in_use)
 
     def check(self) -> None:
-        """Verify that each id is free or in use, exactly once. Cost: O(capacity).
+        """Verify that each id is free or in use, exactly once. Cost: O(ids ever handed out).
 
         Raises:
             IntegrityError: it is not so.
 
         """
         free = set(self._free)
-        whole = free.isdisjoint(self._in_use) and free | self._in_use == set(
-            range(self.capacity_pages)
-        )
-        if not whole or len(free) != len(self._free):
+        whole = free.isdisjoint(self._in_use) and free | self._in_use == set(range(self._fresh))
+        if not whole or len(free) != len(self._free) or self._fresh > self.capacity_pages:
             raise IntegrityError(
                 f"{len(self._free)} free and {len(self._in_use)} used ids are not the "
-                f"{self.capacity_pages} of the pool"
+                f"{self._fresh} that were ever handed out of {self.capacity_pages}"
             )

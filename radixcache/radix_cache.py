@@ -9,16 +9,16 @@ from radixcache.arguments import (
     check_count,
     check_priority,
     check_shape,
+    foreign_handle,
     page_table,
     usable_units,
     wrong_kind,
 )
-from radixcache.errors import HandleError
 from radixcache.eviction import EvictionPolicy
 from radixcache.eviction_heap import EvictionHeap, ProtectedTokens
 from radixcache.eviction_registry import make_policy
 from radixcache.integrity import check_tree
-from radixcache.key import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
+from radixcache.key import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey, checked
 from radixcache.observers import Observers
 from radixcache.packing import common_bytes
 from radixcache.protocol import ResidencyObserver
@@ -172,8 +172,8 @@ class RadixCache(SglangNames):
 
     def release(self, handle: PrefixHandle) -> None:
         """Give a pin back; again, or after a reset, it does nothing."""
-        if handle._owner is not self:
-            raise HandleError(f"{handle!r} belongs to another cache: release it there")
+        if getattr(handle, "_owner", None) is not self:
+            raise foreign_handle(handle)
         leaf = node = handle._node
         handle._released = True
         handle._node = handle._pages = None
@@ -314,7 +314,7 @@ class RadixCache(SglangNames):
 
     def drop_namespace(self, namespace: Namespace) -> Dropped:
         """Drop all of one namespace, unless something in it is pinned."""
-        namespace = namespace.normalized()
+        namespace = checked(namespace)
         root = self._roots.get(namespace)
         if root is not None and any(child.lock_ref for child in root.children.values()):
             return Dropped(False, array("i"), array("i"))

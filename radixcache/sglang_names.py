@@ -114,10 +114,10 @@ class SglangNames:
         """
         if node is None:
             return
+        self._require_alive(node)
         count = self._taken.get(node.id, 0)
         if not count:
             raise LockError(f"{node!r} was not locked by inc_lock_ref, or unlocked already")
-        self._require_alive(node)
         if count == 1:
             del self._taken[node.id]
         else:
@@ -133,6 +133,8 @@ class SglangNames:
         return self._protected * self.page_size
 
     def _require_alive(self, node: Node) -> None:
+        if not isinstance(node, Node):
+            raise LockError(f"{node!r} is no node of match_prefix: give its last_node")
         step = node
         while step.parent is not None:
             step = step.parent

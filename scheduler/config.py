@@ -9,6 +9,9 @@ from typing import Literal, cast, get_args
 from radixcache.errors import ConfigError
 
 __all__ = [
+    "MOST_BOUND_TOKENS",
+    "MOST_KAPPA",
+    "MOST_TOKENS",
     "AdaptiveRatio",
     "HoldMode",
     "PublishMode",
@@ -16,6 +19,14 @@ __all__ = [
     "SchedulerConfig",
     "StepMode",
 ]
+
+MOST_TOKENS = 2**30
+"""Tokens of one request, a page or a chunk: positions and what a step adds to them are int32."""
+MOST_RUNNING = 2**20
+MOST_STEP_TOKENS = 2**20
+MOST_BOUND_TOKENS = 2**53
+"""B0 of a guard: a float holds it, and bounds near it, exactly."""
+MOST_KAPPA = 2**20
 
 HoldMode = Literal["stop", "skip", "share", "off"]
 PublishMode = Literal["complete", "schedule"]
@@ -51,8 +62,8 @@ class AdaptiveRatio:
         if self.least > self.initial:
             raise ConfigError(f"least is {self.least}: give at most initial, {self.initial}")
         for name in ("decay_steps", "clip_tokens"):
-            _check_int(name, getattr(self, name), 1)
-        _check_int("retract_steps", self.retract_steps, 0)
+            _check_int(name, getattr(self, name), 1, MOST_TOKENS)
+        _check_int("retract_steps", self.retract_steps, 0, MOST_TOKENS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +116,15 @@ class SchedulerConfig:
     """Finished requests in the sliding window of ``report()``."""
 
     def __post_init__(self) -> None:
-        for name in ("page_size", "chunk_tokens", "max_running", "max_in_flight"):
-            _check_int(name, getattr(self, name), 1)
-        for name in ("max_tokens_per_step", "window_requests"):
-            _check_int(name, getattr(self, name), 1)
+        for name, most in (
+            ("page_size", MOST_TOKENS),
+            ("chunk_tokens", MOST_TOKENS),
+            ("max_running", MOST_RUNNING),
+            ("max_in_flight", None),
+            ("max_tokens_per_step", MOST_STEP_TOKENS),
+            ("window_requests", MOST_TOKENS),
+        ):
+            _check_int(name, getattr(self, name), 1, most)
         for name, least in (("lookahead", 0), ("max_waiting", 0), ("preempt_priority_gap", 1)):
             if getattr(self, name) is not None:
                 _check_int(name, getattr(self, name), least)
@@ -126,24 +142,26 @@ class SchedulerConfig:
             value = getattr(self, name)
             if value not in known:
                 raise ConfigError(f"{name} is {value!r}: use {', '.join(map(repr, known))}")
-        for name in ("guard_base_tokens", "guard_kappa"):
-            _check_amount(name, getattr(self, name), finite=name == "guard_kappa")
+        _check_bound(self.guard_base_tokens)
+        _check_kappa(self.guard_kappa)
         if self.hold == "share" and self.publish != "schedule":
             raise ConfigError(
                 "hold 'share' needs pages that are published as they are scheduled: "
                 "set publish='schedule', or use hold 'stop' or 'skip'"
             )
-        most = self.max_running * self.max_tokens_per_step
-        if self.decodes_in_budget and self.chunk_tokens < most:
+        least = self.max_running * self.max_tokens_per_step
+        if self.decodes_in_budget and self.chunk_tokens < least:
             raise ConfigError(
                 f"chunk_tokens is {self.chunk_tokens}: with decodes_in_budget give at least "
-                f"max_running * max_tokens_per_step = {most}"
+                f"max_running * max_tokens_per_step = {least}"
             )
 
 
-def _check_int(name: str, value: object, least: int) -> None:
+def _check_int(name: str, value: object, least: int, most: int | None = None) -> None:
     if type(value) is not int or value < least:
         raise ConfigError(f"{name} is {value!r}: give an int of at least {least}")
+    if most is not None and value > most:
+        raise ConfigError(f"{name} is {value}: give an int of at most {most}")
 
 
 def _check_share(name: str, value: object) -> None:
@@ -152,13 +170,22 @@ def _check_share(name: str, value: object) -> None:
         raise ConfigError(f"{name} is {value!r}: give a number from 0 to 1")
 
 
-def _check_amount(name: str, value: object, *, finite: bool) -> None:
-    if value is None:
+def _check_bound(value: object) -> None:
+    if value is None or value == inf:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"{name} is {value!r}: give a number of at least 0, or None")
-    if not value >= 0 or (finite and value == inf):
-        most = "a finite number" if finite else "a whole number, or inf,"
-        raise ConfigError(f"{name} is {value!r}: give {most} of at least 0")
-    if not finite and value != inf and value != int(value):
-        raise ConfigError(f"{name} is {value!r}: give a whole number of tokens, or inf")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (
+        number and 0 <= cast(float, value) <= MOST_BOUND_TOKENS and value == int(cast(float, value))
+    ):
+        raise ConfigError(
+            f"guard_base_tokens is {value!r}: give a whole number of tokens from 0 to "
+            f"{MOST_BOUND_TOKENS}, inf, or None"
+        )
+
+
+def _check_kappa(value: object) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (number and 0 <= cast(float, value) <= MOST_KAPPA):
+        raise ConfigError(
+            f"guard_kappa is {value!r}: give a number from 0 to {MOST_KAPPA}, or None"
+        )

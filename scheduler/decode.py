@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.batch import IntVector
+from scheduler.config import MOST_TOKENS
 from scheduler.running import DecodeView, Run, Running
 
 __all__ = ["NO_DECODES", "DecodePlan", "plan_decodes"]
@@ -74,7 +75,7 @@ def plan_decodes(
     positions -= 1
     most = running.final_tokens[view.slots]
     most -= 1
-    capacity_tokens = capacity_pages * page_size
+    capacity_tokens = min(capacity_pages * page_size, MOST_TOKENS)
     np.minimum(most, capacity_tokens, out=most)
     if overlapping:
         positions += running.pending_tokens[view.slots]

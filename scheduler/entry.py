@@ -5,7 +5,7 @@ from __future__ import annotations
 from radixcache import KeyKind
 from radixcache.errors import ConfigError, InvalidInputError, RequestTooLargeError
 from scheduler.admission import Supply, refusal_of
-from scheduler.config import SchedulerConfig
+from scheduler.config import MOST_TOKENS, SchedulerConfig
 from scheduler.overtake_guard import OvertakeGuard
 from scheduler.policies import SchedulePolicy
 from scheduler.request import Request, RequestState
@@ -45,16 +45,20 @@ def check_request(request: Request) -> None:
     """
     rid = request.rid
     n = request.prompt_tokens
-    if type(n) is not int or n < 1:
-        raise InvalidInputError(f"{rid!r} has prompt_tokens {n!r}: give a positive int")
+    if type(n) is not int or not 1 <= n < MOST_TOKENS:
+        raise InvalidInputError(
+            f"{rid!r} has prompt_tokens {n!r}: give a positive int below {MOST_TOKENS}"
+        )
     if type(request.priority) is not int:
         raise InvalidInputError(f"{rid!r} has priority {request.priority!r}: give an int")
     for name in ("max_new_tokens", "visible_tokens", "max_match_tokens"):
         value = getattr(request, name)
         if value is None and name != "max_new_tokens":
             continue
-        if type(value) is not int or value < 0:
-            raise InvalidInputError(f"{rid!r} has {name} {value!r}: give an int of at least 0")
+        if type(value) is not int or not 0 <= value < 2**63:
+            raise InvalidInputError(
+                f"{rid!r} has {name} {value!r}: give an int of at least 0 and below 2**63"
+            )
     if request.samples != 1:
         raise InvalidInputError(
             f"{rid!r} wants {request.samples!r} samples: submit each request of fan_out(request)"

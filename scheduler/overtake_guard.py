@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable
-from math import inf, isfinite
+from math import inf
 from typing import Generic, Protocol, TypeVar
 
 from radixcache.errors import ConfigError, IntegrityError, UnknownRequestError
+from scheduler.config import MOST_BOUND_TOKENS, MOST_KAPPA
 from scheduler.slack_tree import SlackTree
 
 __all__ = ["Arrival", "OvertakeGuard"]
@@ -81,11 +82,17 @@ class OvertakeGuard(Generic[R]):
         class_of: Callable[[R], int] | None = None,
     ) -> None:
         """``class_of`` gives a request's class when it arrives; the smaller goes first."""
-        if not base_tokens >= 0 or (isfinite(base_tokens) and base_tokens != int(base_tokens)):
-            raise ConfigError(f"base_tokens is {base_tokens}: give a whole number >= 0, or inf")
-        if not kappa >= 0 or not isfinite(kappa):
-            raise ConfigError(f"kappa is {kappa}: give a finite number >= 0")
-        self._base = int(base_tokens) if isfinite(base_tokens) else None
+        bounded = base_tokens != inf
+        if bounded and not (
+            0 <= base_tokens <= MOST_BOUND_TOKENS and base_tokens == int(base_tokens)
+        ):
+            raise ConfigError(
+                f"base_tokens is {base_tokens}: give a whole number from 0 to "
+                f"{MOST_BOUND_TOKENS}, or inf"
+            )
+        if not 0 <= kappa <= MOST_KAPPA:
+            raise ConfigError(f"kappa is {kappa}: give a number from 0 to {MOST_KAPPA}")
+        self._base = int(base_tokens) if bounded else None
         self._kappa = kappa.as_integer_ratio()
         self._class_of = class_of
         self._seats: dict[int, _Seat[R]] = {}

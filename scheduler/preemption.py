@@ -64,6 +64,9 @@ class Preemptor:
     ) -> Room:
         """Preempt so that a request can have the pages it was refused, and a place."""
         life = self._life
+        # Whoever was preempted would be admitted again, and be preempted again, without end.
+        if life.ledger.completed_id < self._awaited_id:
+            return Room.LATER
         short = 0 if refusal is None else refusal.needed_pages - refusal.available_pages
         matched = life.ledger.cache.peek(state.key, state.cap_tokens).prefix_tokens
         spared = {run.state.rid for run in step.chunk_runs}
@@ -72,8 +75,6 @@ class Preemptor:
         )
         if not victims:
             return Room.NONE
-        if life.ledger.completed_id < self._awaited_id:
-            return Room.LATER
         for run in victims:
             self._awaited_id = max(self._awaited_id, life.running.last_batch_of(run))
             step.retracted += 1

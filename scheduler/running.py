@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from radixcache import PageIds, PrefixHandle
 from scheduler.batch import IntVector
+from scheduler.config import MOST_TOKENS
 from scheduler.request import RequestState
 
 __all__ = ["DecodeView", "Run", "Running"]
@@ -150,7 +151,7 @@ class Running:
         self.known_tokens = np.zeros(max_running, np.int32)
         """Prompt and output tokens so far; the last one has no KV yet."""
         self.final_tokens = np.zeros(max_running, np.int32)
-        """Known tokens at which it has all it asked for."""
+        """Known tokens at which it has all it asked for, or as many as a request can have."""
         self.pending_tokens = np.zeros(max_running, np.int32)
         """Tokens that the steps in flight bring at most."""
         self.num_pages = np.zeros(max_running, np.int32)
@@ -173,7 +174,8 @@ class Running:
         """Note that the last chunk of a prompt was scheduled."""
         state, slot = run.state, run.slot
         self.known_tokens[slot] = state.prefill_tokens
-        self.final_tokens[slot] = state.prompt_tokens + state.request.max_new_tokens
+        final = state.prompt_tokens + state.request.max_new_tokens
+        self.final_tokens[slot] = min(final, MOST_TOKENS)
         self.pending_tokens[slot] = 1
         self.num_pages[slot] = run.num_pages
         self.reserved_pages[slot] = run.reserved_pages

@@ -34,6 +34,9 @@ DEFAULT_WORKLOAD = "sharegpt-like"
 DEFAULT_MAX_NEW_TOKENS = 2048
 
 
+MOST_WHOLE = 2**63 - 1
+
+
 def whole(least: int) -> Callable[[str], int]:
     """Return a check for a whole number of at least ``least``."""
 
@@ -42,6 +45,8 @@ def whole(least: int) -> Callable[[str], int]:
             value = int(text.replace("_", "").replace(",", ""))
         except ValueError:
             value = least - 1
+        if value > MOST_WHOLE:
+            raise argparse.ArgumentTypeError(f"{text!r} is no number below 2**63")
         if value < least:
             raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
         return value

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
-from radixcache.errors import IntegrityError, RequestError, RequestTooLargeError
+from radixcache.errors import ConfigError, IntegrityError, RequestError, RequestTooLargeError
 from scheduler.batch import Batch, StepRecord
 from scheduler.events import Event, Finished, FirstToken
 from scheduler.request import Request, RequestState, TokenIds
@@ -41,6 +41,9 @@ class RunObserver(Protocol):
         ...
 
 
+LATEST_S = 1e12
+"""Seconds a run may last: beyond, a float tells steps of a millisecond apart no more."""
+
 _GONE: tuple[Sequence[int], list[Result]] = ((), [((), None)])
 """A request that ended while a step of it was in flight: no token."""
 
@@ -71,6 +74,8 @@ class Simulation:
     not ended by then; what happens at one moment is told in the order arrivals, aborts, the end
     of a step excepted, which comes first. ``check_every_step`` verifies the scheduler's
     invariants after each call, for tests. The same inputs give the same run.
+
+    Raises, while it runs: ConfigError when the clock passes ``LATEST_S``.
     """
 
     def __init__(
@@ -113,8 +118,8 @@ class Simulation:
                     self._clients_until(client_s if len(self._flights) < limit else end)
                     continue
                 self._complete_step()
-            elif client_s < math.inf:
-                self.now = max(self.now, client_s)
+            elif client_s < math.inf or self._source.next_arrival_s() is not None:
+                self._go_on_to(client_s)
             elif self._states:
                 raise IntegrityError(
                     f"{len(self._states)} requests wait at {self.now} s, nothing runs and "
@@ -122,6 +127,16 @@ class Simulation:
                 )
             else:
                 return self.now
+
+    def _go_on_to(self, moment_s: float) -> None:
+        """Set the clock to a moment, unless it is there already."""
+        if moment_s > self.now:
+            if moment_s > LATEST_S:
+                raise ConfigError(
+                    f"the clock of this run reaches {moment_s:g} s, of at most {LATEST_S:g}: "
+                    "let requests arrive closer together, or steps take less time"
+                )
+            self.now = moment_s
 
     def _next_client_s(self) -> float:
         """Return when a client sends a request or gives one up next; infinity for never."""
@@ -135,7 +150,7 @@ class Simulation:
     def _clients_until(self, until_s: float) -> None:
         """Let clients send and give up, up to and including ``until_s``, each at its own time."""
         while (at_s := self._next_client_s()) <= until_s:
-            self.now = max(self.now, at_s)
+            self._go_on_to(at_s)
             if self._source.next_arrival_s() == at_s:
                 self._submit(self._source.pop(), at_s)
             else:
@@ -194,7 +209,7 @@ class Simulation:
 
     def _complete_step(self) -> None:
         batch, end_s = self._flights.popleft()
-        self.now = max(self.now, end_s)
+        self._go_on_to(end_s)
         self._take(self._scheduler.complete(batch, self._results(batch), self.now))
         if self._check:
             self._scheduler.check()

@@ -36,10 +36,16 @@ class RunSettings:
     cost: CostModel = field(default_factory=CostModel)
 
     def __post_init__(self) -> None:
+        page_size = self.scheduler.page_size
         if type(self.capacity_tokens) is not int or self.capacity_pages < 1:
             raise ConfigError(
                 f"capacity_tokens is {self.capacity_tokens!r}: give at least one page of "
-                f"{self.scheduler.page_size} tokens"
+                f"{page_size} tokens"
+            )
+        if self.capacity_pages >= 2**31:
+            raise ConfigError(
+                f"capacity_tokens is {self.capacity_tokens}: give less than 2**31 pages of "
+                f"{page_size} tokens"
             )
 
     @property

@@ -163,6 +163,21 @@ def test_with_a_batch_in_flight_the_pages_are_waited_for_and_nobody_else_takes_t
     assert driver.all_back
 
 
+def test_the_preempted_one_does_not_take_the_pages_that_are_waited_for() -> None:
+    driver = SchedulerDriver(
+        10, policy="priority+spf", preempt_priority_gap=1, max_in_flight=2, chunk_tokens=3
+    )
+    driver.submit("low", range(6))
+    first, second = driver.schedule(), driver.schedule()
+    driver.submit("high", range(900, 910), priority=1)
+    driver.complete(first)
+    for _ in range(3):
+        assert driver.schedule().is_empty
+        assert gone(driver) == ["low"]
+    driver.complete(second)
+    assert driver.schedule().rids == ("high",)
+
+
 def test_cached_pages_that_others_pin_are_no_gain() -> None:
     shared = list(range(8))
     driver = SchedulerDriver(16, policy="priority+fcfs", preempt_priority_gap=1, page_size=1)

@@ -50,7 +50,7 @@ class SchedulerDriver:
         request = Request(
             rid=rid,
             key=PrefixKey(tokens, namespace),
-            prompt_tokens=len(tokens),
+            prompt_tokens=fields.pop("prompt_tokens", len(tokens)),
             max_new_tokens=max_new_tokens,
             **fields,
         )

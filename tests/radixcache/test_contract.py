@@ -106,6 +106,8 @@ def test_release_is_idempotent_and_a_foreign_handle_an_error(
     with pytest.raises(HandleError, match="another cache"):
         other.release(handle)
     assert not handle.released
+    with pytest.raises(HandleError, match="no handle"):
+        cache.release(None)
     cache.release(handle)
     cache.release(handle)
     assert handle.released
@@ -124,14 +126,30 @@ def test_wrong_keys_pages_and_counts_change_nothing(make: Callable[..., PrefixCa
         for call in (cache.peek, cache.match, lambda k: cache.insert(k, [0, 1])):
             with pytest.raises(KeyKindError):
                 call(bad)
-    for pages in ([5], [5, -1], [5, 2**31], [5, 1.5], [5, True], [5, "x"], array("i", [5, -1])):
+    for pages in (
+        [5],
+        b"ab",
+        [5, -1],
+        [5, 2**31],
+        [5, 1.5],
+        [5, True],
+        [5, "x"],
+        array("i", [5, -1]),
+    ):
         with pytest.raises(PageError):
             cache.insert(key(9, 9, 9, 9), pages)
     for count in (-1, 1.5, True):
         with pytest.raises(InvalidInputError):
             cache.evict(count)
+    for limit in (-1, 1.5, float("nan"), True, "2"):
+        for call in (cache.peek, cache.match, lambda k, limit: cache.insert(k, [5], limit)):
+            with pytest.raises(InvalidInputError, match="limit_tokens"):
+                call(key(9, 9), limit)
     with pytest.raises(InvalidInputError):
         cache.insert(key(9, 9), [5], None, "high")
+    for space in (None, "x", ("x", None, None)):
+        with pytest.raises(InvalidInputError, match="namespace"):
+            cache.drop_namespace(space)
     assert cache.size == before
     cache.check()
 

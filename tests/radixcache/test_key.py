@@ -93,6 +93,8 @@ def test_no_tokens_make_an_empty_key(make: object) -> None:
         (b"abcd", "a bytes"),
         (bytearray(b"a"), "a bytearray"),
         ("text", "a str"),
+        (None, "a NoneType"),
+        (7, "a int"),
     ],
 )
 def test_what_is_no_token_id_is_named(tokens: object, words: str) -> None:
@@ -214,6 +216,10 @@ def test_a_shorter_item_is_a_prefix_of_a_longer_one() -> None:
         [(2, 1, b"a"), (0, 3, b"b")],
         [(0, 1, b"")],
         [(0, 1, "text")],
+        [(0, 1)],
+        [(0.0, 1, b"d")],
+        [(0, True, b"d")],
+        ["abc"],
     ],
 )
 def test_wrong_items_are_refused(items: list[tuple[int, int, bytes]]) -> None:
@@ -269,8 +275,13 @@ def test_packed_bytes_make_the_same_key() -> None:
         PrefixKey.from_packed(blocks.data, KeyKind.BLOCKS)
     with pytest.raises(InvalidInputError, match="whole 4-byte units"):
         PrefixKey.from_packed(b"abcde", KeyKind.TOKENS)
-    with pytest.raises(InvalidInputError, match="bytearray"):
-        PrefixKey.from_packed(bytearray(8), KeyKind.TOKENS)
+    for wrong in (bytearray(8), None):
+        with pytest.raises(InvalidInputError, match=type(wrong).__name__):
+            PrefixKey.from_packed(wrong, KeyKind.TOKENS)
+    with pytest.raises(InvalidInputError, match="KeyKind"):
+        PrefixKey.from_packed(b"", "tokens")
+    with pytest.raises(InvalidInputError, match="page_size"):
+        PrefixKey.from_block_ids([1], 2**31)
 
 
 @pytest.mark.parametrize("page_size", [1, 4, 64])

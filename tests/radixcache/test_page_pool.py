@@ -16,6 +16,15 @@ def test_ids_go_out_in_order_and_the_last_freed_first() -> None:
     pool.check()
 
 
+def test_memory_follows_use_and_not_capacity() -> None:
+    pool = PagePool(2**31 - 1)
+    assert list(pool.allocate(2)) == [0, 1]
+    assert pool.free_pages == 2**31 - 3
+    pool.free([0])
+    pool.check()
+    assert list(pool.allocate(2)) == [0, 2]
+
+
 def test_too_many_are_refused_whole() -> None:
     pool = PagePool(3)
     pool.allocate(1)
@@ -23,8 +32,9 @@ def test_too_many_are_refused_whole() -> None:
         pool.allocate(3)
     assert pool.free_pages == 2
     assert list(pool.allocate(0)) == []
-    with pytest.raises(PageError):
-        pool.allocate(-1)
+    for wrong in (-1, 1.5, True):
+        with pytest.raises(PageError, match="num_pages"):
+            pool.allocate(wrong)
 
 
 @pytest.mark.parametrize("pages", [[0, 0], [0, 3], [2], [-1], [0, 99]])

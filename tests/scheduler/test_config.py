@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from radixcache import ConfigError
-from scheduler.config import SchedulerConfig
+from scheduler.config import AdaptiveRatio, SchedulerConfig
 
 
 def test_defaults() -> None:
@@ -21,6 +21,17 @@ def test_defaults() -> None:
     [
         {"page_size": 0},
         {"page_size": True},
+        {"page_size": 2**31},
+        {"chunk_tokens": 10**400},
+        {"max_running": 10**12},
+        {"max_tokens_per_step": 2**31},
+        {"window_requests": 2**63},
+        {"guard_base_tokens": 0.5},
+        {"guard_base_tokens": 10**400},
+        {"guard_base_tokens": float("nan")},
+        {"guard_kappa": float("inf")},
+        {"guard_kappa": 10**400},
+        {"guard_kappa": "1"},
         {"chunk_tokens": 0},
         {"max_running": -1},
         {"max_in_flight": 1.5},
@@ -40,6 +51,12 @@ def test_a_wrong_value_is_named(wrong: dict[str, Any]) -> None:
     (name,) = wrong
     with pytest.raises(ConfigError, match=name):
         SchedulerConfig(**({"page_size": 16} | wrong))
+
+
+@pytest.mark.parametrize("name", ["decay_steps", "clip_tokens", "retract_steps"])
+def test_an_adaptive_ratio_has_limits(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        AdaptiveRatio(**{name: 2**31})
 
 
 def test_share_needs_pages_published_as_scheduled() -> None:

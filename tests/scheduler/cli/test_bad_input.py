@@ -55,6 +55,11 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "two models": (("--prefill-rate", "1", "--cost-model", "x"), ("--cost-model", "give one")),
     "missing model": (("--cost-model", "nowhere.json"), ("nowhere.json", "No such file")),
     "model is a folder": (("--cost-model", "/"), ("cost model /", "directory")),
+    "more than 64 bits": (("--requests", "9" * 30), ("--requests", "below 2**63")),
+    "a digit too many": (("--max-running", "9" * 12), ("max_running", "at most 1048576")),
+    "endless memory": (("--capacity-tokens", "9" * 15), ("capacity_tokens", "less than 2**31")),
+    "endless kappa": (("--guard-kappa", "1e308"), ("guard_kappa", "0 to 1048576")),
+    "endless bound": (("--guard-base-tokens", "9" * 18), ("guard_base_tokens", "inf")),
     "unknown option": (("--frobnicate",), ("--frobnicate", "--help")),
     "format of a workload": (("--format", "mooncake"), ("--format", "TRACE")),
     "strict workload": (("--strict",), ("--strict", "TRACE")),
@@ -136,6 +141,32 @@ def test_what_comes_at_one_moment_has_no_rate(
     refused(run(capsys, "compare", path, "--rate", "1"), "one moment", "Poisson")
     refused(run(capsys, "compare", path, "--load", "1"), "one moment", "Poisson")
     ran = run(capsys, "compare", path, "--rate", "1", "--poisson", "--quiet", "--jobs", "1")
+    assert ran.code == 0
+
+
+@pytest.mark.parametrize(
+    "options", [("--time-scale", "1e300"), ("--rate", "1e-300"), ("--prefill-rate", "1e-300")]
+)
+def test_a_run_without_end_is_refused(
+    options: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = run(capsys, "compare", *SMALL, "--policies", "lpm", "--jobs", "1", *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines()[-1].startswith("radixcache: the clock of this run reaches")
+
+
+def test_more_memory_than_32_bits_of_tokens_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = run(
+        capsys,
+        "compare",
+        *SMALL,
+        "--policies",
+        "lpm",
+        "--jobs",
+        "1",
+        "--capacity-tokens",
+        "100_000_000_000",
+    )
     assert ran.code == 0
 
 
