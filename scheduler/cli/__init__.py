@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -33,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as done:  # of --help
         return int(done.code or 0)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one is enough: nothing is left to stop
         print("radixcache: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:

@@ -136,18 +136,27 @@ class _Pool:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Let processes that are started meanwhile never see Ctrl-C; it reaches this one later.
+    """Put Ctrl-C off, and let processes that are started meanwhile never see it.
 
     They inherit the mask, also before any code of theirs runs, and are ended by this process.
+    The mask alone would not do here: a thread of a numeric library may take the signal, and
+    the interrupt then rises in the middle of starting a process.
     """
-    if not hasattr(signal, "pthread_sigmask"):
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    masks = hasattr(signal, "pthread_sigmask")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if masks else set()
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if masks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 # What a worker process was started with: the shared progress counters, and its runner.
