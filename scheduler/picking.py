@@ -18,7 +18,7 @@ class Picker:
     A candidate that does not fit may be passed over ``lookahead`` times. A candidate that
     would overtake somebody too far gives its turn to the oldest request it would harm.
 
-    Ref: SCHEDULING.md 2 and 3.
+    Ref: README, How it works.
     """
 
     __slots__ = (
