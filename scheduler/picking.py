@@ -18,7 +18,7 @@ class Picker:
     A candidate that does not fit may be passed over ``lookahead`` times. A candidate that
     would overtake somebody too far gives its turn to the oldest request it would harm.
 
-    Ref: README, How it works.
+    Ref: SCHEDULING.md 2 and 3.
     """
 
     __slots__ = (
