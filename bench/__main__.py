@@ -32,6 +32,9 @@ def main(arguments: list[str]) -> int:
     if len(arguments) and not names and not arguments[0].startswith("-"):
         print(f"no benchmark is called {arguments[0]!r}: use {', '.join(BENCHMARKS)}")
         return 2
+    if not names and {"-h", "--help"} & set(options):
+        print(f"{__doc__}\n\nNAME: {', '.join(BENCHMARKS)}\noptions: python -m bench NAME --help")
+        return 0
     root = Path(__file__).resolve().parents[1]
     failed = []
     for name in names or BENCHMARKS:

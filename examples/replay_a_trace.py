@@ -69,7 +69,7 @@ def replay(path: Path, policies: tuple[str, ...] = ("fcfs", "spf", "lpm")) -> No
                 optimal_hit_rate=optimal.hit_rate,
             )
         )
-    print(render_table(summaries, columns=COLUMNS))
+    print(render_table(summaries, columns=COLUMNS), end="")
 
 
 def main(arguments: list[str]) -> None:

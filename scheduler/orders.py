@@ -48,7 +48,7 @@ class PlainLPM(SchedulePolicy):
 class ThroughputLPM(PlainLPM):
     """The default LPM with ties by arrival instead of fewest uncached: for throughput.
 
-    Ref: SCHEDULING.md 4.
+    Ref: README, Orders.
     """
 
     name = "lpm-fcfs-ties"
@@ -62,7 +62,7 @@ class CoveredFirstLPM(SchedulePolicy):
 
     Reaches the DFS optimum with cached outputs and unbounded memory.
 
-    Ref: SCHEDULING.md 1 and 4.
+    Ref: README, How it works: the optimum.
     """
 
     name = "lpm-covered-first"

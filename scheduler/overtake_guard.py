@@ -58,7 +58,7 @@ class OvertakeGuard(Generic[R]):
 
     Cost: O(log live requests) a call, plus the number of classes.
 
-    Ref: SCHEDULING.md 3.
+    Ref: README, How it works: the guard.
     """
 
     __slots__ = (

@@ -43,7 +43,8 @@ def make_guard(policy: SchedulePolicy, config: SchedulerConfig) -> OvertakeGuard
     """Return the guard of a configuration; without a bound it only measures.
 
     A policy that asks for a guard gets a bound of 4 chunks + half of the backlog at arrival,
-    as far as the configuration does not say otherwise. Ref: SCHEDULING.md 3.
+    as far as the configuration does not say otherwise. Ref: README,
+    How it works: the guard.
     """
     base, kappa = config.guard_base_tokens, config.guard_kappa
     if base is None:

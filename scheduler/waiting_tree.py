@@ -48,7 +48,7 @@ class WaitingTree:
     Cost: O(h log n) an event, h the nodes on one path and n the waiting requests. Storing
     or evicting a prefix touches none of the requests below it.
 
-    Ref: SCHEDULING.md 2.
+    Ref: README, How it works: the queue.
     """
 
     __slots__ = (

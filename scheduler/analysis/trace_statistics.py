@@ -150,7 +150,7 @@ def format_statistics(statistics: TraceStatistics) -> str:
         ("namespaces, sessions", f"{statistics.namespaces:,}, {statistics.sessions:,}"),
         (
             "sharing",
-            f"{statistics.distinct_pages:,} of {statistics.full_pages:,} full pages of "
+            f"{statistics.distinct_pages:,} of {statistics.full_pages:,} full prompt pages of "
             f"{statistics.page_size} tokens are different: "
             f"{_percent(statistics.shared_pages_share)} repeat",
         ),
@@ -164,6 +164,13 @@ def format_statistics(statistics: TraceStatistics) -> str:
         ("skipped rows", f"{sum(statistics.skipped.values()):,}"),
         *((f"  {reason}", f"{count:,}") for reason, count in statistics.skipped.items()),
     ]
+    if statistics.prompt is not None and statistics.prompt.p50 <= statistics.page_size:
+        lines.append(
+            (
+                "short prompts",
+                "half are no longer than a page and can hit nothing: a smaller page shows more",
+            )
+        )
     width = max(len(name) for name, _ in lines) + 2
     return "".join(f"{name:<{width}}{value}\n" for name, value in lines)
 

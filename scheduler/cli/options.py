@@ -11,6 +11,7 @@ __all__ = [
     "DEFAULT_MAX_NEW_TOKENS",
     "DEFAULT_POLICIES",
     "DEFAULT_WORKLOAD",
+    "FORMATS",
     "WORKLOADS",
     "add_arrivals",
     "add_engine",
@@ -31,6 +32,8 @@ __all__ = [
 DEFAULT_POLICIES = "fcfs,spf,sglang-lpm,lpm"
 WORKLOADS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
 DEFAULT_WORKLOAD = "sharegpt-like"
+FORMATS = ("radixcache", "bailian", "mooncake", "lmcache", "sharegpt", "openai")
+"""Names of ``scheduler.trace.registry.FORMATS``, which ``--help`` does not import."""
 DEFAULT_MAX_NEW_TOKENS = 2048
 
 
@@ -134,7 +137,9 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         help="requests, sessions or problems of the built-in workload (default: its own)",
     )
     group.add_argument(
-        "--format", metavar="NAME", help="the format of TRACE (default: found by its content)"
+        "--format",
+        metavar="NAME",
+        help=f"the format of TRACE: {', '.join(FORMATS)} (default: found by its content)",
     )
     group.add_argument("--requests", type=whole(1), metavar="N", help="only the first N requests")
     group.add_argument(

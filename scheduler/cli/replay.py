@@ -72,7 +72,7 @@ def _every_number(summary: Summary) -> str:
     """Return the metrics one a line, then what was assumed."""
     verdict = summary.load.verdict
     rows: list[tuple[str, str]] = [("policy", summary.label)]
-    rows.append(("load", verdict.value if verdict else "-"))
+    rows.append(("verdict", verdict.value if verdict else "-"))
     for item in METRICS:
         value = summary.values[item.name]
         if value is None:

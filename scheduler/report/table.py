@@ -170,6 +170,11 @@ def _notes(summaries: Sequence[Summary], columns: Sequence[str]) -> list[str]:
             f"{_HIDDEN} = OVERLOADED: the queue grows without end and seconds would measure the "
             "trace's length; drain is the rate it could sustain."
         )
+    if _nobody_waits(summaries):
+        notes.append(
+            "No request ever waited (queue max 0), so there was nothing to order: the orders "
+            "differ at a higher --rate or --load."
+        )
     timed = any(metric(name).simulated for name in columns)
     if timed and not all(summary.calibrated for summary in summaries):
         notes.append("Uncalibrated cost model: seconds order policies, they predict no server.")
@@ -177,15 +182,26 @@ def _notes(summaries: Sequence[Summary], columns: Sequence[str]) -> list[str]:
 
 
 def _bound(summary: Summary) -> str:
-    optimum = _cell(metric("optimal_hit_rate_share"), summary)
-    ceiling = _cell(metric("ceiling_hit_rate_share"), summary)
-    offered = _cell(metric("offered_requests_per_s"), summary)
+    """Say what no run can beat, as far as it is known, and what was offered."""
     roughly = "" if summary.optimal_exact else " (estimated, within 1.3 points)"
-    requests = _cell(metric("submitted_requests"), summary)
-    return (
-        f"DFS optimum {optimum} %{roughly}, unbounded cache in arrival order {ceiling} %; "
-        f"{requests} requests offered at {offered} req/s."
+    bounds = {
+        "optimal_hit_rate_share": f"DFS optimum {{}} %{roughly}",
+        "ceiling_hit_rate_share": "unbounded cache in arrival order {} %",
+    }
+    known = ", ".join(
+        text.format(_cell(metric(name), summary))
+        for name, text in bounds.items()
+        if summary.values[name] is not None
     )
+    requests = _cell(metric("submitted_requests"), summary)
+    offered = _cell(metric("offered_requests_per_s"), summary)
+    return f"{known}{'; ' if known else ''}{requests} requests offered at {offered} req/s."
+
+
+def _nobody_waits(summaries: Sequence[Summary]) -> bool:
+    """Tell whether several runs had nothing to order."""
+    queues = [summary.values["queue_max_requests"] for summary in summaries]
+    return len(queues) > 1 and all(queue == 0 for queue in queues)
 
 
 def _assumptions(summaries: Sequence[Summary]) -> list[str]:

@@ -66,7 +66,7 @@ def load_span_scale(
 ) -> float:
     """Return the factor at which a DFS-optimal cache would be busy ``load`` of the span.
 
-    At 1 only the optimum is stable. Ref: SCHEDULING.md 7 (time scale = (C*/rate)/(load * span)).
+    At 1 only the optimum is stable: scale = (C* / tokens_per_s) / (load * span).
     Raises: ConfigError where there is no span to scale.
     """
     if span_s <= 0:

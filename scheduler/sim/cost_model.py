@@ -32,7 +32,7 @@ class CostModel:
 
     The defaults are no measurement of any server: seconds from them order policies, and
     ``calibrated`` stays False so that each report says so. Cost: O(1) a step.
-    Ref: SCHEDULING.md 7 (8 ms a step, 20,000 prefill tokens/s; decode near 30 ms at 256 running).
+    They say 8 ms a step, 20,000 prefill tokens/s, and near 30 ms a step at 256 running.
     """
 
     step_s: float = 0.008

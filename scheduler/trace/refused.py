@@ -27,7 +27,7 @@ def refuse(head: Head) -> None:
     """Raise TraceError when the file is of a format that is known and refused."""
     for known in REFUSED:
         if known.recognises(head):
-            raise TraceError(f"is a {known.title}: {known.reason}", path=head.path)
+            raise TraceError(f"is {known.title}: {known.reason}", path=head.path)
 
 
 def _columns(*wanted: str) -> Callable[[Head], bool]:
@@ -42,32 +42,32 @@ def _columns(*wanted: str) -> Callable[[Head], bool]:
 
 REFUSED = (
     _Refused(
-        "Azure LLM inference CSV",
+        "an Azure LLM inference CSV",
         NO_IDENTITY,
         _columns("timestamp", "contexttokens", "generatedtokens"),
     ),
     _Refused(
-        "BurstGPT CSV",
+        "a BurstGPT CSV",
         NO_IDENTITY,
         _columns("timestamp", "request tokens", "response tokens"),
     ),
     _Refused(
-        "Splitwise/Vidur CSV",
+        "a Splitwise/Vidur CSV",
         NO_IDENTITY,
         _columns("num_prefill_tokens", "num_decode_tokens"),
     ),
     _Refused(
-        "splitwise-sim CSV",
+        "a splitwise-sim CSV",
         NO_IDENTITY,
         _columns("prompt_size", "token_size"),
     ),
     _Refused(
-        "Parquet file",
+        "a Parquet file",
         "export it as JSONL with a 'conversations' or 'messages' list a row",
         lambda head: head.data.startswith(b"PAR1"),
     ),
     _Refused(
-        "ZIP archive",
+        "a ZIP archive",
         "unpack it and give the file inside",
         lambda head: head.data.startswith(b"PK\x03\x04"),
     ),

@@ -60,6 +60,6 @@ def _found(head: Head) -> TraceFormat:
                 return form
     known = ", ".join(form.name for form in FORMATS)
     raise TraceError(
-        f"is no trace of a known format ({known}); name its format if it is one of them",
+        f"is no trace of a known format ({known}); name its format (--format) if it is one of them",
         path=head.path,
     )

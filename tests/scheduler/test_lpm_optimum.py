@@ -20,7 +20,7 @@ PROMPTS = st.lists(
 
 
 def least_work(prompts: list[tuple[int, ...]], page_size: int) -> int:
-    """C* of SCHEDULING.md 1, straight from its definition."""
+    """C*, straight from its definition."""
     ends: dict[tuple[int, ...], int] = {}
     work = 0
     for prompt in prompts:

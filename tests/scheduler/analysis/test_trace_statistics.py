@@ -86,3 +86,8 @@ def test_an_estimate_is_marked_and_gives_no_ceiling() -> None:
     assert not found.exact
     assert found.ceiling_hit_rate is None
     assert "estimated, within 1.3 points" in format_statistics(found)
+
+
+def test_prompts_that_fit_in_one_page_are_told() -> None:
+    assert "short prompts" in format_statistics(trace_statistics(three(), 64))
+    assert "short prompts" not in format_statistics(trace_statistics(three(), 2))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.cli.options import FORMATS
+from scheduler.trace import registry
 from tests.models.command_line import run, run_apart, write_rows
 
 SIZES = {
@@ -71,3 +73,9 @@ def test_inspect_reads_only_so_many_requests(
     ran = run(capsys, "inspect", path, "--requests", "4", "--json", "--quiet", "-o", path)
     assert ran.out == ""
     assert json.loads(path.read_text())["requests"] == 4
+
+
+def test_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tuple(form.name for form in registry.FORMATS) == FORMATS
+    text = " ".join(run(capsys, "inspect", "--help").out.split())
+    assert ", ".join(FORMATS) in text

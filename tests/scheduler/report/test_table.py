@@ -25,7 +25,7 @@ def run(label: str = "lpm", gap_s: float = 1.0, **more: object) -> Summary:
 def test_no_table_line_is_wider_than_asked(width: int) -> None:
     text = render_table([run(), run("sglang-lpm")], width=width, columns=[m.name for m in METRICS])
     assert max(map(len, text.splitlines())) <= max(width, 40)
-    table = text.split("DFS optimum")[0]
+    table = text.split("200 requests offered")[0]
     assert max(map(len, table.splitlines())) <= width
     assert table.count("sglang-lpm") == table.count("policy")
 
@@ -68,8 +68,28 @@ def test_uncalibrated_seconds_are_marked_and_calibrated_ones_are_not() -> None:
     assert marked not in render_table([run(calibrated=True)], width=200)
 
 
+def test_a_bound_nobody_computed_is_left_out() -> None:
+    text = render_table([run(optimal_hit_rate=0.5)], width=200)
+    assert "DFS optimum 50.00 %; 200 requests offered" in text
+    assert "unbounded cache" not in text
+    assert "\n200 requests offered" in render_table([run()], width=200)
+
+
+def test_runs_in_which_nobody_waited_say_why_they_are_equal() -> None:
+    said = "No request ever waited"
+    idle = [
+        replace(one, values={**one.values, "queue_max_requests": 0}) for one in (run(), run("fcfs"))
+    ]
+    assert said in render_table(idle, width=200)
+    assert said not in render_table(idle[:1], width=200)
+    assert said not in render_table([idle[0], run("spf", gap_s=0.25)], width=200)
+
+
 def test_an_estimated_optimum_is_marked() -> None:
-    assert "estimated, within 1.3 points" in render_table([run(optimal_exact=False)], width=200)
+    estimate = run(optimal_hit_rate=0.5, optimal_exact=False)
+    assert "DFS optimum 50.00 % (estimated, within 1.3 points)" in render_table(
+        [estimate], width=200
+    )
 
 
 def test_shared_assumptions_stand_once_and_differing_ones_by_run() -> None:
