@@ -287,6 +287,11 @@ class Scheduler:
         self._life.tally.reset_window()
 
     @property
+    def capacity_tokens(self) -> int:
+        """Tokens that all pages hold together."""
+        return self._life.ledger.pool.capacity_pages * self.config.page_size
+
+    @property
     def waiting(self) -> int:
         """Number of waiting requests."""
         return len(self._life.waiting)

@@ -11,6 +11,9 @@ from radixcache.errors import ConfigError
 
 __all__ = ["CostModel", "StepLoad"]
 
+MOST_SECONDS = 1e12
+"""Of any term: no run lasts longer."""
+
 
 @dataclass(frozen=True, slots=True)
 class StepLoad:
@@ -49,10 +52,12 @@ class CostModel:
                 if not isinstance(value, bool):
                     raise ConfigError(f"cost model: calibrated is {value!r}: give true or false")
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ConfigError(f"cost model: {field.name} is {value!r}: give seconds, 0 or more")
-            if not math.isfinite(value) or value < 0:
-                raise ConfigError(f"cost model: {field.name} is {value!r}: give seconds, 0 or more")
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (number and 0 <= value <= MOST_SECONDS):
+                raise ConfigError(
+                    f"cost model: {field.name} is {value!r}: give seconds from 0 to "
+                    f"{MOST_SECONDS:g}"
+                )
         if self.step_s <= 0 and self.per_prefill_token_s <= 0:
             raise ConfigError("cost model: a step would take no time: set step_s above 0")
 
@@ -78,7 +83,7 @@ class CostModel:
             raise ConfigError(
                 f"cost model {path}: cannot be read ({error.strerror}): check the path"
             ) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"cost model {path}: cannot be read as JSON: {error}") from error
         if not isinstance(raw, dict):
             raise ConfigError(f"cost model {path}: is no JSON object: use keys {', '.join(known)}")

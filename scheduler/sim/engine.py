@@ -89,6 +89,7 @@ class Simulation:
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         self._scheduler = scheduler
+        self._capacity_tokens = scheduler.capacity_tokens
         self._source = source
         self._cost = cost
         self._observer = observer
@@ -223,7 +224,7 @@ class Simulation:
                 rids += (chunk.rid,)
                 state = self._states.get(chunk.rid)
                 if state is not None and chunk.rid not in answers:
-                    answers[chunk.rid] = state.outputs, answer(state)
+                    answers[chunk.rid] = state.outputs, answer(state, self._capacity_tokens)
         return {
             rid: steps[len(outputs)]
             for rid in rids

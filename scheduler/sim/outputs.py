@@ -50,14 +50,18 @@ def answer_tokens(state: RequestState, position: int, count: int) -> Sequence[in
     return tokens
 
 
-def answer(state: RequestState) -> list[Result]:
+def answer(state: RequestState, capacity_tokens: int) -> list[Result]:
     """Return what each step of a request brings, one token each; the last one ends it.
 
-    Cost: O(output), once a request.
+    An answer longer than memory is cut: its request ends there, before it is done.
+
+    Cost: O(output), at most O(capacity), once a request.
     """
-    length = output_length(state)
+    whole = output_length(state)
+    length = min(whole, capacity_tokens + 1)  # the token sampled last needs no memory
     known = min(len(state.request.recorded_output_ids or ()), length)
     tokens = [*answer_tokens(state, 0, known), *answer_tokens(state, known, length - known)]
     results: list[Result] = list(zip(zip(tokens, strict=True), repeat(None), strict=False))
-    results[-1] = (results[-1][0], "stop")
+    if length == whole:
+        results[-1] = (results[-1][0], "stop")
     return results

@@ -22,10 +22,12 @@ __all__ = [
     "ids_of",
     "name_of",
     "row_of",
+    "samples_of",
     "text_of",
     "time_of",
 ]
 
+MAX_SAMPLES = 1024
 Number = int | float
 NUMERAL = re.compile(r"[+-]?\d{1,30}(\.\d{0,30})?")
 NON_UTF8 = "bytes that are not UTF-8 were replaced"
@@ -106,6 +108,14 @@ def count_of(row: dict[str, Any], field: str, *, least: int, default: int | None
     if value >= 1 << 31:
         raise RowError(f"{field} is out of range", value)
     return value
+
+
+def samples_of(row: dict[str, Any], field: str) -> int:
+    """Return how many answers are wanted, 1 if it is not said: each becomes a request."""
+    samples = count_of(row, field, least=1, default=1)
+    if samples > MAX_SAMPLES:
+        raise RowError(f"{field} is out of range", samples)
+    return samples
 
 
 def ids_of(row: dict[str, Any], field: str, *, bits: int) -> list[int]:

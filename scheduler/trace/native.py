@@ -23,7 +23,7 @@ Row, all but the prompt optional:
 ``max_new``          most new tokens asked for
 ``output_ids``       recorded output; or ``output_text``; or its length ``output_tokens``
 ``namespace``        ``{"extra_key":...,"lora":...,"cache_salt":...}``
-``samples``          answers wanted (1)
+``samples``          answers wanted (1), at most 1024
 ``abort_after_s``    the client gives up so many seconds after the arrival
 ``session``, ``client``, ``priority``, ``cache_output``, ``visible_tokens``, ``max_match_tokens``
 ===================  ==========================================================================
@@ -42,7 +42,15 @@ import numpy as np
 from radixcache import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
 from radixcache.errors import TraceError
 from scheduler.request import CacheOutput, Request
-from scheduler.trace.fields import count_of, ids_of, name_of, row_of, text_of, time_of
+from scheduler.trace.fields import (
+    count_of,
+    ids_of,
+    name_of,
+    row_of,
+    samples_of,
+    text_of,
+    time_of,
+)
 from scheduler.trace.formats import Head, ReadOptions, ReadPlan, TraceFormat
 from scheduler.trace.row_reading import UniqueNames, made_rows
 from scheduler.trace.source import Line, Source
@@ -130,7 +138,7 @@ class _NativeRows:
             cache_output=_cache_output(row),
             visible_tokens=_optional_count(row, "visible_tokens"),
             max_match_tokens=_optional_count(row, "max_match_tokens"),
-            samples=count_of(row, "samples", least=1, default=1),
+            samples=samples_of(row, "samples"),
             abort_after_s=_patience(row),
             recorded_output_tokens=output_tokens,
             recorded_output_ids=output_ids,

@@ -22,7 +22,7 @@ from typing import Any
 from radixcache import KeyKind, Namespace, PrefixKey
 from scheduler.request import Request
 from scheduler.trace.chat_template import ChatEncoder
-from scheduler.trace.fields import count_of, ids_of, name_of, row_of, time_of
+from scheduler.trace.fields import count_of, ids_of, name_of, row_of, samples_of, time_of
 from scheduler.trace.formats import UNITS_PER_S, Head, ReadOptions, ReadPlan, TraceFormat
 from scheduler.trace.json_objects import objects_in
 from scheduler.trace.messages import ANSWER, messages_of, preamble_of
@@ -35,7 +35,6 @@ __all__ = ["OPENAI", "is_request_row"]
 
 REQUEST_KEYS = frozenset({"model", "max_tokens", "max_completion_tokens", "timestamp"})
 TEXT_KEYS = ("prompt", "text_input", "text")
-MAX_SAMPLES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +104,7 @@ class _RequestRows:
         most = max(self.options.max_new_tokens, output_tokens or 0)
         for key in ("max_tokens", "max_completion_tokens"):
             most = count_of(body, key, least=1, default=most)
-        samples = count_of(body, "n", least=1, default=1)
-        if samples > MAX_SAMPLES:
-            raise RowError("n is out of range", samples)
+        samples = samples_of(body, "n")
         output_ids = None
         if asked.output is not None:
             output_ids = tuple(PrefixKey.from_packed(asked.output, KeyKind.TOKENS).tokens())

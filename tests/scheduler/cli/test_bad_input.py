@@ -51,6 +51,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "shared hold": (("--hold", "share"), ("publish",)),
     "reserve above 1": (("--output-reserve-ratio", "1.5"), ("--output-reserve-ratio", "0 to 1")),
     "Poisson without a rate": (("--poisson", "--load", "1"), ("--rate",)),
+    "prefill without end": (("--prefill-rate", "1e-300"), ("per_prefill_token_s", "seconds")),
     "no prefill rate": (("--prefill-rate", "0"), ("--prefill-rate", "above 0")),
     "two models": (("--prefill-rate", "1", "--cost-model", "x"), ("--cost-model", "give one")),
     "missing model": (("--cost-model", "nowhere.json"), ("nowhere.json", "No such file")),
@@ -79,7 +80,9 @@ def test_a_wrong_option_is_one_line(name: str, capsys: pytest.CaptureFixture[str
     ("text", "parts"),
     [
         ("{", ("JSON",)),
+        ("[" * 100_000, ("cannot be read as JSON",)),
         ("[1]", ("no JSON object", "step_s")),
+        ('{"step_s": 1' + "0" * 400 + "}", ("step_s", "from 0 to 1e+12")),
         ('{"step": 1}', ("'step'", "step_s")),
         ('{"step_s": NaN}', ("step_s", "nan")),
         ('{"step_s": -1}', ("step_s", "-1")),
@@ -145,7 +148,7 @@ def test_what_comes_at_one_moment_has_no_rate(
 
 
 @pytest.mark.parametrize(
-    "options", [("--time-scale", "1e300"), ("--rate", "1e-300"), ("--prefill-rate", "1e-300")]
+    "options", [("--time-scale", "1e300"), ("--rate", "1e-300"), ("--prefill-rate", "1e-10")]
 )
 def test_a_run_without_end_is_refused(
     options: tuple[str, str], capsys: pytest.CaptureFixture[str]

@@ -44,11 +44,17 @@ def test_an_answer_is_its_tokens_one_a_step(
         recorded_output_tokens=recorded,
         recorded_output_ids=ids,
     )
-    steps = answer(asked)
+    steps = answer(asked, 99)
     assert len(steps) == output_length(asked)
     for position, (tokens, reason) in enumerate(steps):
         assert list(tokens) == list(answer_tokens(asked, position, 1))
         assert reason == ("stop" if position == len(steps) - 1 else None)
+
+
+def test_an_answer_beyond_memory_is_cut_and_not_done() -> None:
+    asked = state(0, max_new_tokens=2**40)
+    steps = answer(asked, 3)
+    assert [reason for _, reason in steps] == [None] * 4
 
 
 def test_block_keys_have_no_ids_for_output() -> None:

@@ -127,6 +127,7 @@ def test_block_ids_know_their_page_size(tmp_path: Path) -> None:
         ({"tokens": [1], "n": 2}, "n is not the number of tokens"),
         ({"tokens": [1], "max_new": 0}, "max_new is below 1"),
         ({"tokens": [1], "samples": 0}, "samples is below 1"),
+        ({"tokens": [1], "samples": 1025}, "samples is out of range"),
         ({"tokens": [1], "abort_after_s": -1}, "abort_after_s is negative"),
         ({"tokens": [1], "priority": 1.5}, "priority is no whole number"),
         ({"tokens": [1], "cache_output": "some"}, "cache_output is not all, none or visible"),
