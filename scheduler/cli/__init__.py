@@ -34,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as done:  # of --help
         return int(done.code or 0)
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # one is enough: nothing is left to stop
+        if argv is None:  # the process ends: one is enough, nothing is left to stop
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         print("radixcache: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
