@@ -33,7 +33,7 @@ class Picker:
     When nobody could be picked, nobody can as long as the queue is the same, no more pages
     are to be had and no more are pinned: then the candidates are not gone through again.
 
-    Ref: SCHEDULING.md 2 and 3.
+    Ref: README, How it works.
     """
 
     __slots__ = (

@@ -261,9 +261,10 @@ def test_an_interrupt_keeps_the_rows_that_are_there(
         return real(self, cell, bar)
 
     monkeypatch.setattr(CellRunner, "run", interrupted)
-    path = tmp_path / "rows.csv"
+    path, handler = tmp_path / "rows.csv", signal.getsignal(signal.SIGINT)
     ran = run(capsys, *GRID, "-o", path)
     assert (ran.code, ran.out) == (130, "")
+    assert signal.getsignal(signal.SIGINT) is handler
     *_, kept, last = ran.err.splitlines()
     assert kept == f"{path} has 7 of 8 runs and searches"
     assert last == "radixcache: interrupted"
