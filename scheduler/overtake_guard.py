@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from math import inf
 from typing import Generic, Protocol, TypeVar
+
+from sortedcontainers import SortedDict
 
 from radixcache.errors import ConfigError, IntegrityError, UnknownRequestError
 from scheduler.config import MOST_BOUND_TOKENS, MOST_KAPPA
@@ -65,7 +66,6 @@ class OvertakeGuard(Generic[R]):
         "_base",
         "_class_of",
         "_kappa",
-        "_ranks",
         "_seats",
         "_trees",
         "_waiting",
@@ -96,8 +96,7 @@ class OvertakeGuard(Generic[R]):
         self._kappa = kappa.as_integer_ratio()
         self._class_of = class_of
         self._seats: dict[int, _Seat[R]] = {}
-        self._trees: dict[int, SlackTree[_Seat[R]]] = {}
-        self._ranks: list[int] = []
+        self._trees: MutableMapping[int, SlackTree[_Seat[R]]] = SortedDict()
         self._waiting = 0
         self.forced_admissions = 0
         """Admissions of a tight request in place of the best candidate."""
@@ -140,7 +139,6 @@ class OvertakeGuard(Generic[R]):
         tree = self._trees.get(rank)
         if tree is None:
             tree = self._trees[rank] = SlackTree()
-            insort(self._ranks, rank)
         tree.append(seat, bound)
         self._waiting += 1
         return None if self._base is None else bound
@@ -158,9 +156,9 @@ class OvertakeGuard(Generic[R]):
         if self._base is None:
             return None
         seat = self._seat(state)
-        for rank in self._ranks:
+        for rank, tree in self._trees.items():
             own = rank == seat.rank
-            found = self._trees[rank].first_below(weight, seat.slot if own else None)
+            found = tree.first_below(weight, seat.slot if own else None)
             if found is not None:
                 return found.state
             if own:
@@ -177,11 +175,11 @@ class OvertakeGuard(Generic[R]):
         seat = self._seat(state)
         assert seat.slack_when_away is None
         overtaken = self._leave(seat)
-        for rank in self._ranks:
+        for rank, tree in self._trees.items():
             if rank == seat.rank:
-                self._trees[rank].depart(seat.slot, weight)
+                tree.depart(seat.slot, weight)
                 break
-            self._trees[rank].spend_all(weight)
+            tree.spend_all(weight)
         self.forced_admissions += forced
         return overtaken
 
@@ -204,7 +202,6 @@ class OvertakeGuard(Generic[R]):
         tree.vacate(seat.slot)
         if not len(tree):
             del self._trees[seat.rank]
-            self._ranks.remove(seat.rank)
 
     def overtaken(self, state: R) -> int:
         """Return the weight admitted ahead of the request, out of order, while it waited."""
@@ -222,7 +219,7 @@ class OvertakeGuard(Generic[R]):
         seats = self._seats.values()
         if sum(seat.slack_when_away is None for seat in seats) != self._waiting:
             raise IntegrityError(f"the guard counts {self._waiting} waiting requests wrongly")
-        if sum(map(len, self._trees.values())) != len(seats) or sorted(self._trees) != self._ranks:
+        if sum(map(len, self._trees.values())) != len(seats):
             raise IntegrityError("the guard's classes do not hold its requests")
         for seat in seats:
             if self._base is not None and self._slack(seat) < 0:
