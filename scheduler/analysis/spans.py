@@ -96,18 +96,16 @@ def find_spans(
     seconds. Memory: the trie's, at most ``limit_bytes``.
     """
     trie = PrefixTrie(limit_bytes=limit_bytes)
-    kind = KeyKind.TOKENS
     for request in requests:
-        kind = request.key.kind
-        if kind is KeyKind.BLOCKS:
+        if request.key.kind is KeyKind.BLOCKS:
             return []
         trie.add(request.key)
-    return spans_of(trie, kind, page_size)
+    return spans_of(trie, page_size)
 
 
-def spans_of(trie: PrefixTrie, kind: KeyKind, page_size: int) -> list[DivergingSpan]:
+def spans_of(trie: PrefixTrie, page_size: int) -> list[DivergingSpan]:
     """Return the diverging spans of the prompts in a trie; see ``find_spans``."""
-    if kind is KeyKind.BLOCKS:
+    if trie.kind is KeyKind.BLOCKS:
         return []
     found = []
     looked_at = 0
@@ -119,7 +117,7 @@ def spans_of(trie: PrefixTrie, kind: KeyKind, page_size: int) -> list[DivergingS
                 continue
             if len(node.children) > 1:
                 looked_at += 1
-                span = _span_at(namespace, kind, before, node, page_size)
+                span = _span_at(namespace, trie.kind, before, node, page_size)
                 if span is not None:
                     found.append(span)
                     continue  # what is below differs by the span: look again once it is moved
