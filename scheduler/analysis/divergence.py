@@ -31,6 +31,8 @@ class DivergingPlace:
     """How many different texts follow it."""
     text_tokens: int
     """Length of the longest of them."""
+    context: str
+    """What stands right before the span, quoted as far as the text is known; may be empty."""
     examples: tuple[str, ...]
     """What stands in the span, quoted: text, or token ids where the text is not known."""
     hit_rate_before: float | None
@@ -58,11 +60,13 @@ def diverging_places(
     policy: str | EvictionPolicy = "lru",
     cached_outputs: bool = True,
     quote: Callable[[bytes, KeyKind], str],
+    context: Callable[[bytes, KeyKind], str] = lambda data, kind: "",
 ) -> list[DivergingPlace]:
     """Return what moving each span alone would gain, the most first; those that gain nothing not.
 
     ``requests`` is called for a fresh pass a span; ``hit_rate`` is that of the prompts as they
-    are, at the same settings; ``quote`` writes the packed content of a span.
+    are, at the same settings; ``quote`` writes the packed content of a span, ``context`` the
+    end of what stands before it.
 
     Cost: one lookup replay a span.
     """
@@ -94,6 +98,7 @@ def diverging_places(
             moved_requests=changed,
             texts=len(span.shared),
             text_tokens=span.shared_tokens,
+            context=context(span.before, span.kind),
             examples=tuple(quote(example, span.kind) for example in span.examples),
             hit_rate_before=hit_rate,
             hit_rate_after=after.cold_hit_rate,

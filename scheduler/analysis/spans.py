@@ -182,7 +182,7 @@ def _span_at(
         best = max((score for _, score in scores), default=0)
         if best >= MIN_VALUES:
             ends[index] = next(at for at, score in scores if score >= _NEARLY_ALL * best)
-    values = {paths[index].data[:at] for index, at in ends.items()}
+    values = list(dict.fromkeys(paths[index].data[:at] for index, at in ends.items()))
     if len(values) < MIN_VALUES:
         return None
     texts = _texts([(paths[index], at) for index, at in ends.items()], unit)
@@ -194,7 +194,7 @@ def _span_at(
         kind=kind,
         before=before,
         shared=texts,
-        examples=tuple(sorted(values)[:: max(1, len(values) // _EXAMPLES)][:_EXAMPLES]),
+        examples=tuple(values[:: max(1, len(values) // _EXAMPLES)][:_EXAMPLES]),
         shortest_tokens=min(lengths),
         longest_tokens=max(lengths),
         requests=node.requests * len(ends) // len(paths),

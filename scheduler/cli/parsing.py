@@ -28,6 +28,7 @@ from scheduler.cli.options import (
     tolerance,
     whole,
 )
+from scheduler.cli.options_explain import add_explain
 
 __all__ = ["command_line", "option_of", "parse_arguments"]
 
@@ -168,6 +169,11 @@ def _add_generate(commands: _Commands) -> None:
         help="its requests, sessions or problems (default: the workload's own)",
     )
     parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")
+    parser.add_argument(
+        "--timestamp",
+        choices=("before", "after"),
+        help="chat: write when it started before or after the system prompt (default: nowhere)",
+    )
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
 
 
@@ -178,7 +184,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
         description="Replay LLM traffic against prefix caches and scheduling orders.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_compare, _add_sweep, _add_replay, _add_inspect, _add_generate):
+    for add in (_add_compare, _add_sweep, _add_replay, _add_inspect, add_explain, _add_generate):
         add(commands)
     for name, command in commands.choices.items():
         command.set_defaults(command=name)

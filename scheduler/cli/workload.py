@@ -16,7 +16,9 @@ from scheduler.request import Request
 from scheduler.sim.arrivals import load_time_scale, poisson, rate_time_scale, scaled
 from scheduler.sim.cost_model import CostModel
 from scheduler.trace import (
+    PieceTokenizer,
     ReadOptions,
+    Tokenizer,
     Trace,
     Workload,
     make_workload,
@@ -37,14 +39,23 @@ __all__ = [
 DEFAULT_PAGE_SIZE = 64
 
 
-def opened(arguments: argparse.Namespace, *, partial_block: bool = False) -> Trace | Workload:
-    """Open the trace that the command line names, or make its workload."""
+def opened(
+    arguments: argparse.Namespace,
+    *,
+    partial_block: bool = False,
+    tokenizer: Tokenizer | None = None,
+) -> Trace | Workload:
+    """Open the trace that the command line names, or make its workload.
+
+    ``tokenizer`` reads the text of a trace; it can be asked for text afterwards.
+    """
     if arguments.trace is None:
         return make_workload(arguments.workload, seed=arguments.seed, size=arguments.size)
     options = ReadOptions(
         strict=arguments.strict,
         max_new_tokens=arguments.max_new_tokens,
         partial_block=partial_block,
+        tokenizer=tokenizer or PieceTokenizer(),
     )
     return open_trace(arguments.trace, format=arguments.format, options=options)
 

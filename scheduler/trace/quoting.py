@@ -10,7 +10,8 @@ from scheduler.trace.tokenizer import PieceTokenizer, Tokenizer
 
 __all__ = ["Quoter"]
 
-_MOST_IDS = 12
+_MOST_IDS = 6
+_MOST_CONTEXT_IDS = 12
 _MOST_CHARACTERS = 60
 _MARKS = "-:./,+T Z[]()\"'#_|="
 
@@ -33,16 +34,24 @@ class Quoter:
         >>> Quoter().quote(PrefixKey(PieceTokenizer().encode("10:32:07")).data)
         '"10:32:07"'
         """
-        ids = PrefixKey.from_packed(data, kind, page_size=1).tokens()
-        text = self._text(ids) if kind is KeyKind.TOKENS and ids else None
-        if text is None:
-            what = "block" if kind is KeyKind.BLOCKS else "token"
-            shown = ", ".join(map(str, ids[:_MOST_IDS]))
-            return f"{what} ids {shown}{', ...' if len(ids) > _MOST_IDS else ''}"
-        visible = text.encode("unicode_escape").decode().replace('"', '\\"')
-        if len(visible) > _MOST_CHARACTERS:
-            visible = visible[:_MOST_CHARACTERS] + "..."
-        return f'"{visible}"'
+        ids = _ids_of(data, kind)
+        text = self._text(ids) if kind is KeyKind.TOKENS else None
+        if text is not None:
+            return _quoted(text)
+        what = "block" if kind is KeyKind.BLOCKS else "token"
+        shown = ", ".join(map(str, ids[:_MOST_IDS]))
+        return f"{what} ids {shown}{', ...' if len(ids) > _MOST_IDS else ''}"
+
+    def quote_end(self, data: bytes, kind: KeyKind = KeyKind.TOKENS) -> str:
+        """Return the text of as many of the last 12 tokens as is known, or nothing."""
+        if kind is not KeyKind.TOKENS:
+            return ""
+        ids = _ids_of(data[-_MOST_CONTEXT_IDS * kind.unit_bytes :], kind)
+        for start in range(len(ids)):
+            text = self._text(ids[start:])
+            if text is not None:
+                return _quoted(text)
+        return ""
 
     def _text(self, ids: Sequence[int]) -> str | None:
         decode = getattr(self._tokenizer, "decode", None)
@@ -58,3 +67,15 @@ class Quoter:
                 self._numbers.encode(first)
                 self._numbers.encode(first + second)
         return self._numbers.decode(ids)
+
+
+def _ids_of(data: bytes, kind: KeyKind) -> list[int]:
+    return PrefixKey.from_packed(data, kind, page_size=1).tokens()
+
+
+def _quoted(text: str) -> str:
+    """Return a text in double quotes, on one line, cut where it is long."""
+    visible = text.encode("unicode_escape").decode().replace('"', '\\"')
+    if len(visible) > _MOST_CHARACTERS:
+        visible = visible[:_MOST_CHARACTERS] + "..."
+    return f'"{visible}"'
