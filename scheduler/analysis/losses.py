@@ -29,7 +29,7 @@ from radixcache.errors import KeyKindError
 from scheduler.analysis.token_mirror import TokenMirror
 from scheduler.lookup import lookup_replay
 from scheduler.lookup_cache import LookupCache, usable_tokens
-from scheduler.optimal import DEFAULT_EXACT_LIMIT_BYTES, OptimalMeter, computed_key
+from scheduler.optimal import DEFAULT_EXACT_LIMIT_BYTES, OptimalBound, OptimalMeter, computed_key
 from scheduler.request import Request
 
 __all__ = ["LossWaterfall", "TokenLosses", "loss_waterfall", "page_digests"]
@@ -152,18 +152,43 @@ def loss_waterfall(
         if on_request is not None:
             on_request(request, losses)
     sums = TokenLosses(*totals)
-    optimal_hit = sums.hit
-    if sums.evicted:
-        optimal_hit = lookup_replay(
-            paths, page_size, capacity_pages=capacity_pages, policy="optimal", last_token=True
-        ).hit_tokens
-    avoidable = min(max(0, optimal_hit - sums.hit), sums.evicted)
-    bound = meter.bound()
-    return LossWaterfall(
+    return _waterfall(
+        sums,
+        meter.bound(),
+        optimal_hit=_optimal_hit(paths, page_size, capacity_pages) if sums.evicted else sums.hit,
         requests=len(paths),
         page_size=page_size,
         capacity_pages=capacity_pages,
         policy=policy if isinstance(policy, str) else policy.name,
+        cached_outputs=cached_outputs,
+    )
+
+
+def _optimal_hit(paths: Sequence[Request], page_size: int, capacity_pages: int | None) -> int:
+    """Return what the optimal eviction hits in this order."""
+    return lookup_replay(
+        paths, page_size, capacity_pages=capacity_pages, policy="optimal", last_token=True
+    ).hit_tokens
+
+
+def _waterfall(
+    sums: TokenLosses,
+    bound: OptimalBound,
+    *,
+    optimal_hit: int,
+    requests: int,
+    page_size: int,
+    capacity_pages: int | None,
+    policy: str,
+    cached_outputs: bool,
+) -> LossWaterfall:
+    """Put the sums and the bounds together, and split what was evicted."""
+    avoidable = min(max(0, optimal_hit - sums.hit), sums.evicted)
+    return LossWaterfall(
+        requests=requests,
+        page_size=page_size,
+        capacity_pages=capacity_pages,
+        policy=policy,
         cached_outputs=cached_outputs,
         prompt_tokens=bound.prompt_tokens,
         hit_tokens=sums.hit,

@@ -172,6 +172,28 @@ class _Arrivals:
         )
 
 
+class _Tally:
+    """What is counted one request at a time."""
+
+    def __init__(self, page_size: int) -> None:
+        self._page_size = page_size
+        self.prompts, self.outputs = array("q"), array("q")
+        self.namespaces: set[Namespace] = set()
+        self.sessions: Counter[str] = Counter()
+        self.arrivals = _Arrivals()
+        self.full_pages = 0
+
+    def add(self, request: Request) -> None:
+        self.prompts.append(request.prompt_tokens)
+        if request.recorded_output_tokens is not None:
+            self.outputs.append(request.recorded_output_tokens)
+        self.namespaces.add(request.key.namespace)
+        if request.session_id is not None:
+            self.sessions[request.session_id] += 1
+        self.arrivals.add(request.arrival_s)
+        self.full_pages += min(request.prompt_tokens, len(request.key)) // self._page_size
+
+
 class _Hits:
     """The bounds with or without outputs."""
 
@@ -212,24 +234,11 @@ def trace_statistics(
     Cost: two `OptimalMeter.add` a request, and one `PrefixTrie.add`. Memory: that of these,
     16 bytes a request, a count a session and a minute.
     """
+    tally = _Tally(page_size)
     with_outputs = _Hits(page_size, cached_outputs, exact_limit_bytes)
-    prompts_only: _Hits | None = None
-    if cached_outputs:
-        prompts_only = _Hits(page_size, False, exact_limit_bytes)
-    prompts, outputs = array("q"), array("q")
-    namespaces: set[Namespace] = set()
-    sessions: Counter[str] = Counter()
-    arrivals = _Arrivals()
-    full_pages = 0
+    prompts_only = _Hits(page_size, False, exact_limit_bytes) if cached_outputs else None
     for request in requests:
-        prompts.append(request.prompt_tokens)
-        if request.recorded_output_tokens is not None:
-            outputs.append(request.recorded_output_tokens)
-        namespaces.add(request.key.namespace)
-        if request.session_id is not None:
-            sessions[request.session_id] += 1
-        arrivals.add(request.arrival_s)
-        full_pages += min(request.prompt_tokens, len(request.key)) // page_size
+        tally.add(request)
         with_outputs.add(request)
         if request.key.kind is KeyKind.BLOCKS:
             prompts_only = None  # no output has ids: one meter says both
@@ -239,19 +248,22 @@ def trace_statistics(
             sharing.add(request.key)
     bound = with_outputs.meter.bound()
     alone = prompts_only or with_outputs
+    prefixes: tuple[SharedPrefix, ...] = ()
+    if sharing is not None:
+        prefixes = shared_prefixes(sharing, bound.prompt_tokens, quote)
     return TraceStatistics(
-        requests=len(prompts),
+        requests=len(tally.prompts),
         page_size=page_size,
         cached_outputs=cached_outputs,
-        span_s=arrivals.span_s,
-        prompt=Lengths.of(prompts),
-        output=Lengths.of(outputs),
-        outputs_recorded=len(outputs),
-        namespaces=len(namespaces),
-        sessions=len(sessions),
-        turns=_turns(sessions),
-        burstiness=arrivals.burstiness(),
-        full_pages=full_pages,
+        span_s=tally.arrivals.span_s,
+        prompt=Lengths.of(tally.prompts),
+        output=Lengths.of(tally.outputs),
+        outputs_recorded=len(tally.outputs),
+        namespaces=len(tally.namespaces),
+        sessions=len(tally.sessions),
+        turns=_turns(tally.sessions),
+        burstiness=tally.arrivals.burstiness(),
+        full_pages=tally.full_pages,
         distinct_pages=bound.distinct_pages,
         ceiling_hit_rate=with_outputs.ceiling(),
         optimal_hit_rate=bound.hit_rate,
@@ -259,9 +271,7 @@ def trace_statistics(
         prompt_only_optimal_hit_rate=alone.meter.optimal_hit_rate,
         exact=bound.exact and alone.meter.exact,
         skipped=dict(sorted((skipped or {}).items())),
-        shared_prefixes=()
-        if sharing is None
-        else shared_prefixes(sharing, bound.prompt_tokens, quote),
+        shared_prefixes=prefixes,
         missed_requests=0 if sharing is None else sharing.missed_requests,
     )
 
