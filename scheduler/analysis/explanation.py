@@ -35,7 +35,8 @@ class Explanation:
     """The waterfall of a trace, the places where its prompts part for no good reason, advice."""
 
     waterfall: LossWaterfall
-    places: tuple[DivergingPlace, ...]
+    places: tuple[DivergingPlace, ...] | None
+    """None: they were not looked for."""
     block_ids: bool
     """Whether the trace has block ids only, in which no diverging place can be seen."""
     suggestions: tuple[Suggestion, ...]
@@ -44,7 +45,9 @@ class Explanation:
         """Return the fields for JSON."""
         return {
             "waterfall": self.waterfall.to_json(),
-            "diverging_places": [place.to_json() for place in self.places],
+            "diverging_places": None
+            if self.places is None
+            else [place.to_json() for place in self.places],
             "suggestions": [
                 {"loss": item.loss, "share": item.share, "text": item.text}
                 for item in self.suggestions
@@ -131,6 +134,18 @@ def suggestions(
             waterfall.alignment_tokens,
             "prompts share it, but no whole page of it: a smaller page hits more "
             "(whatif --page-size)",
+        ),
+        (
+            "in flight",
+            waterfall.in_flight_tokens,
+            "requests compute at the same time what one could for all: hold the followers back "
+            "(--hold stop), or publish as it is scheduled (--publish schedule)",
+        ),
+        (
+            "evicted",
+            None if waterfall.order is None else waterfall.evicted_tokens,
+            "it was cached before and given up: more memory (curve), another --eviction or order "
+            "(compare); without --policy, this says which",
         ),
         (
             "eviction policy",

@@ -17,13 +17,18 @@ _WIDTH = 88
 def waterfall_rows(waterfall: LossWaterfall) -> list[tuple[str, int]]:
     """Return the parts of the prompt tokens with their names; they add up to all of them."""
     policy = waterfall.policy
+    evicted = [("evicted: cached before, and given up", waterfall.evicted_tokens)]
+    if waterfall.eviction_policy_tokens is not None and waterfall.order_tokens is not None:
+        evicted = [
+            (f"evicted: {policy} against the optimum", waterfall.eviction_policy_tokens),
+            ("evicted: this order against the best", waterfall.order_tokens),
+        ]
     return [
         ("hit", waterfall.hit_tokens),
         ("last token: computed again for its logits", waterfall.last_token_tokens),
         ("page alignment: shared, but no whole page", waterfall.alignment_tokens),
         ("in flight: another request is computing it", waterfall.in_flight_tokens),
-        (f"evicted: {policy} against the optimum", waterfall.eviction_policy_tokens),
-        ("evicted: this order against the best", waterfall.order_tokens),
+        *evicted,
         ("compulsory: never seen before, and tails", waterfall.compulsory_tokens),
     ]
 
@@ -49,7 +54,9 @@ def format_explanation(explanation: Explanation) -> str:
     """Return it as plain text."""
     waterfall = explanation.waterfall
     parts = [_waterfall_text(waterfall), _bounds_text(waterfall)]
-    if explanation.block_ids:
+    if explanation.places is None:
+        parts.append("diverging places: leave --policy out to find them\n")
+    elif explanation.block_ids:
         parts.append("diverging places: none can be seen, this trace has block ids and no tokens\n")
     elif explanation.places:
         parts.append("diverging places\n" + "".join(map(_place_text, explanation.places)))
@@ -62,6 +69,7 @@ def format_explanation(explanation: Explanation) -> str:
                 _WIDTH,
                 initial_indent="  ",
                 subsequent_indent=" " * 11,
+                break_on_hyphens=False,
             )
             for item in explanation.suggestions
         ]
@@ -92,10 +100,14 @@ def _bounds_text(waterfall: LossWaterfall) -> str:
         memory = f"{pages:,} pages of {page_size} ({pages * page_size:,} tokens)"
     outputs = "recorded outputs cached" if waterfall.cached_outputs else "outputs not cached"
     estimated = "" if waterfall.exact_optimum else " (estimated, within 1.3 points)"
+    how = "in arrival order, no queue: nothing is in flight"
+    optimal = waterfall.share(waterfall.optimal_eviction_hit_tokens)
+    beside = f"with the optimal eviction {_percent(optimal)}, "
+    if waterfall.order is not None:
+        how, beside = f"by {waterfall.order}, each at its first admission", ""
     text = (
-        f"{waterfall.requests:,} requests in arrival order, no queue: nothing is in flight; "
-        f"{memory}, {outputs}. Hit rate {_percent(waterfall.hit_rate)}; with the optimal eviction "
-        f"{_percent(waterfall.share(waterfall.optimal_eviction_hit_tokens))}, in the best order "
+        f"{waterfall.requests:,} requests {how}; {memory}, {outputs}. Hit rate "
+        f"{_percent(waterfall.hit_rate)}; {beside}in the best order "
         f"{_percent(waterfall.share(waterfall.dfs_optimal_hit_tokens))}{estimated}."
     )
     return fill(text, _WIDTH) + "\n"

@@ -12,7 +12,8 @@ another request is computing, ``evicted`` are pages that were computed before, `
 is the rest: tokens that nobody sent before, and the tail that fills no page. The sum is exact
 for every request.
 
-Here requests are looked up in arrival order; nothing is in flight then. A page that found no
+Here requests are looked up in arrival order; nothing is in flight then (`admission_losses`
+takes a scheduled replay apart). A page that found no
 room because its own request filled the cache counts as evicted when it is wanted again.
 """
 
@@ -76,6 +77,8 @@ class LossWaterfall:
     """Where the prompt tokens of a trace went, in tokens."""
 
     requests: int
+    order: str | None
+    """The order they were admitted in; None: looked up as they arrived, without a queue."""
     page_size: int
     capacity_pages: int | None
     """None: unbounded."""
@@ -89,19 +92,20 @@ class LossWaterfall:
     in_flight_tokens: int
     evicted_tokens: int
     compulsory_tokens: int
-    eviction_policy_tokens: int
+    eviction_policy_tokens: int | None
     """Of the evicted: what the optimal eviction hits beyond this policy, in the same order."""
-    order_tokens: int
+    order_tokens: int | None
     """The rest of the evicted: what even that loses, since requests come in this order."""
-    optimal_eviction_hit_tokens: int
+    optimal_eviction_hit_tokens: int | None
+    """None, as the two before, where there was a queue: the order depends on the eviction."""
     dfs_optimal_hit_tokens: int
     """What the best order reaches: `scheduler.optimal`."""
     exact_optimum: bool
     """False: the DFS optimum is an estimate, within 1.3 points."""
 
-    def share(self, tokens: int) -> float | None:
+    def share(self, tokens: int | None) -> float | None:
         """Return a part of the prompt tokens; None without any."""
-        return tokens / self.prompt_tokens if self.prompt_tokens else None
+        return tokens / self.prompt_tokens if self.prompt_tokens and tokens is not None else None
 
     @property
     def hit_rate(self) -> float | None:
@@ -186,6 +190,7 @@ def _waterfall(
     avoidable = min(max(0, optimal_hit - sums.hit), sums.evicted)
     return LossWaterfall(
         requests=requests,
+        order=None,
         page_size=page_size,
         capacity_pages=capacity_pages,
         policy=policy,

@@ -86,11 +86,17 @@ def test_answers_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     ("options", "message"),
     [
         (("--eviction", "optimal"), "eviction is 'optimal': use one of"),
+        (("--eviction", "none", "--policy", "lpm"), "eviction is 'none': use one of"),
+        (("--rate", "4"), "--rate does nothing without --policy"),
+        (("--preset", "vllm"), "--preset does nothing without --policy"),
+        (("--places", "1", "--policy", "lpm"), "--places does nothing with --policy"),
+        (("--preset", "vllm,sglang", "--policy", "lpm"), "explain runs one preset"),
+        (("--policy", "best"), "best"),
         (("--capacity-tokens", "10"), "capacity is 10 tokens, less than a page of 64"),
     ],
 )
 def test_what_cannot_be_explained_is_refused(
-    capsys: pytest.CaptureFixture[str], options: tuple[str, str], message: str
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
 ) -> None:
     ran = run(capsys, "explain", *SMALL, *options)
     assert ran.code == 2
@@ -112,6 +118,21 @@ def test_an_empty_and_a_missing_file_are_one_line(
 def test_the_same_trace_gives_the_same_bytes() -> None:
     chat = ("explain", "--workload", "chat", "--size", "20", "--json", "--quiet")
     assert run_apart(*chat, hash_seed="1").out == run_apart(*chat, hash_seed="2").out
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "lpm", "sglang-lpm"])
+def test_a_scheduled_replay_hits_what_replay_says(
+    capsys: pytest.CaptureFixture[str], policy: str
+) -> None:
+    small = (*SMALL, "--capacity-tokens", "16384", "--rate", "40", "--json", "--policy", policy)
+    waterfall = json.loads(run(capsys, "explain", *small).out)["waterfall"]
+    replayed = json.loads(run(capsys, "replay", *small).out)["runs"][0]
+    assert waterfall["hit_rate"] == pytest.approx(replayed["values"]["cold_hit_rate_share"])
+    assert waterfall["order"] == policy
+    assert waterfall["eviction_policy_tokens"] is None
+    text = run(capsys, "explain", *[word for word in small if word != "--json"]).out
+    assert "leave --policy out" in text
+    assert f"by {policy}, each at its first admission" in text
 
 
 def test_a_timestamp_goes_with_chats(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
