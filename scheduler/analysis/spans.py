@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from heapq import heapify, heappop, heappush
+from itertools import count, groupby
 from typing import NamedTuple
 
 from radixcache import KeyKind, Namespace, PrefixKey, common_bytes
@@ -37,7 +38,7 @@ ANCHOR_TOKENS = 16
 MIN_VALUES = 3
 """Fewer different spans in front of a text are no pattern."""
 _MOST_PATHS = 256
-_MOST_BRANCHINGS = 2_000
+_MOST_BRANCHINGS = 500
 _EXAMPLES = 3
 _NEARLY_ALL = 0.9
 """Of the paths on which the commonest run comes back: fewer are an accident of values."""
@@ -108,21 +109,27 @@ def spans_of(trie: PrefixTrie, page_size: int) -> list[DivergingSpan]:
     if trie.kind is KeyKind.BLOCKS:
         return []
     found = []
+    # The branchings that most requests come to first: (-requests, number, where).
+    numbers = count()
+    waiting = [
+        (-root.requests, next(numbers), namespace, b"", root)
+        for namespace, root in trie.roots.items()
+    ]
+    heapify(waiting)
     looked_at = 0
-    for namespace, root in trie.roots.items():
-        queue = deque([(b"", root)])
-        while queue and looked_at < _MOST_BRANCHINGS:
-            before, node = queue.popleft()
-            if node.requests < MIN_VALUES:
-                continue
-            if len(node.children) > 1:
-                looked_at += 1
-                span = _span_at(namespace, trie.kind, before, node, page_size)
-                if span is not None:
-                    found.append(span)
-                    continue  # what is below differs by the span: look again once it is moved
-            children = sorted(node.children.values(), key=lambda child: -child.requests)
-            queue.extend((before + child.data, child) for child in children)
+    while waiting and looked_at < _MOST_BRANCHINGS:
+        requests, _, namespace, before, node = heappop(waiting)
+        if -requests < MIN_VALUES:
+            break
+        if len(node.children) > 1:
+            looked_at += 1
+            span = _span_at(namespace, trie.kind, before, node, page_size)
+            if span is not None:
+                found.append(span)
+                continue  # what is below differs by the span: look again once it is moved
+        for child in node.children.values():
+            place = (namespace, before + child.data, child)
+            heappush(waiting, (-child.requests, next(numbers), *place))
     return sorted(found, key=lambda span: -span.requests * span.shared_tokens)
 
 
@@ -228,9 +235,9 @@ def _paths(node: TrieNode, length: int, unit: int) -> list[_Path]:
     return whole
 
 
-def _heaviest(node: TrieNode, count: int) -> list[TrieNode]:
+def _heaviest(node: TrieNode, most: int) -> list[TrieNode]:
     """Return the children that most requests go through, ties in order of arrival."""
-    return sorted(node.children.values(), key=lambda child: -child.requests)[:count]
+    return sorted(node.children.values(), key=lambda child: -child.requests)[:most]
 
 
 def _texts(ends: Iterable[tuple[_Path, int]], unit: int) -> tuple[bytes, ...]:

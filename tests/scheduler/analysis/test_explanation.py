@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -65,6 +66,7 @@ def waterfall(**parts: int) -> LossWaterfall:
     fields = {f"{name}_tokens": parts.get(name, 0) for name in names}
     return LossWaterfall(
         requests=1,
+        order=None,
         page_size=16,
         capacity_pages=4,
         policy="lru",
@@ -91,6 +93,22 @@ def test_advice_goes_with_the_losses_that_matter() -> None:
     ]
     assert suggestions(waterfall(hit=1_000, alignment=2, compulsory=50), ()) == ()
     assert suggestions(waterfall(), ()) == ()
+
+
+def test_a_scheduled_waterfall_does_not_split_what_was_evicted() -> None:
+    found = replace(
+        waterfall(hit=100, in_flight=10, evicted=50),
+        order="fcfs",
+        eviction_policy_tokens=None,
+        order_tokens=None,
+        optimal_eviction_hit_tokens=None,
+    )
+    advice = suggestions(found, ())
+    assert [item.loss for item in advice] == ["evicted", "in flight"]
+    text = format_explanation(Explanation(found, None, False, advice))
+    assert "evicted: cached before, and given up       50   31.25" in text
+    assert "by fcfs, each at its first admission" in text
+    assert "optimal eviction" not in text
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=2, max_size=7))
