@@ -28,6 +28,7 @@ from scheduler.cli.options import (
     tolerance,
     whole,
 )
+from scheduler.cli.options_whatif import add_whatif
 
 __all__ = ["command_line", "option_of", "parse_arguments"]
 
@@ -180,6 +181,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
     for add in (_add_compare, _add_sweep, _add_replay, _add_inspect, _add_generate):
         add(commands)
+    add_whatif(commands)
     for name, command in commands.choices.items():
         command.set_defaults(command=name)
     return parser, commands.choices
@@ -215,10 +217,11 @@ def command_line(arguments: argparse.Namespace) -> str:
         if name == "trace":
             words.insert(2, str(value))
             continue
-        words.append(option_of(f"no_{name}" if value is False else name))
-        if not isinstance(value, bool):
-            values = value if isinstance(value, tuple) else (value,)
-            words.append(",".join(str(item).removesuffix(".0") for item in values))
+        for given in value if isinstance(value, list) else [value]:
+            words.append(option_of(f"no_{name}" if given is False else name))
+            if not isinstance(given, bool):
+                values = given if isinstance(given, tuple) else (given,)
+                words.append(",".join(str(item).removesuffix(".0") for item in values))
     # A path may hold bytes that are no text.
     return shlex.join(words).encode("utf-8", "backslashreplace").decode("utf-8")
 
