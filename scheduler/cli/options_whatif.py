@@ -46,7 +46,16 @@ def add_whatif(commands: argparse._SubParsersAction[Any]) -> None:
         "all of them together (of several page sizes, salts or routes with the first). Every cache "
         "has the same capacity in tokens. Without a change, page sizes and 4 replicas are shown.",
     )
-    group = parser.add_argument_group("changes")
+    _add_changes(parser.add_argument_group("changes"))
+    _add_replicas(parser.add_argument_group("replicas"))
+    _add_caches(parser.add_argument_group("caches"))
+    add_input(parser)
+    add_output(parser)
+    parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")
+
+
+def _add_changes(group: argparse._ArgumentGroup) -> None:
+    """Add what can be done to requests and pages."""
     group.add_argument(
         "--page-size",
         type=listed(whole(1)),
@@ -89,6 +98,10 @@ def add_whatif(commands: argparse._SubParsersAction[Any]) -> None:
         action="store_true",
         help="short spans that differ (a date, an id) stand behind the text that follows them",
     )
+
+
+def _add_replicas(group: argparse._ArgumentGroup) -> None:
+    """Add how many caches there are, and who goes where."""
     group.add_argument(
         "--replicas",
         type=whole(2),
@@ -103,7 +116,10 @@ def add_whatif(commands: argparse._SubParsersAction[Any]) -> None:
         "else the least loaded), prefix (always the longest), session, round-robin (default: each "
         "of them, session where the trace names any)",
     )
-    group = parser.add_argument_group("caches")
+
+
+def _add_caches(group: argparse._ArgumentGroup) -> None:
+    """Add what every cache is like."""
     group.add_argument(
         "--capacity-tokens",
         type=whole(1),
@@ -119,6 +135,3 @@ def add_whatif(commands: argparse._SubParsersAction[Any]) -> None:
     group.add_argument(
         "--eviction", default="lru", metavar="NAME", help="eviction policy (default: lru)"
     )
-    add_input(parser)
-    add_output(parser)
-    parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")
