@@ -15,7 +15,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
 from radixcache.eviction import EvictionPolicy
@@ -93,8 +93,8 @@ class EvictionHeap:
 
     def misplaced(self) -> Entry | None:
         """Return an entry that comes before one it should follow, or None."""
-        run, entries = list(self._run), self._entries
-        for before, entry in zip(run, run[1:], strict=False):
+        entries = self._entries
+        for before, entry in pairwise(self._run):
             if before[:3] > entry[:3]:
                 return entry
         for position in range(1, len(entries)):
@@ -247,7 +247,7 @@ class EvictionHeap:
 
     def drop_stale(self) -> None:
         """Rebuild when most entries are stale. Cost: O(1), amortised."""
-        if len(self) > 2 * self.leaves + _SLACK:
+        if len(self._run) + len(self._entries) > 2 * self.leaves + _SLACK:
             self._run = deque(self._live(self._run))
             self._entries[:] = self._live(self._entries)
             heapify(self._entries)
