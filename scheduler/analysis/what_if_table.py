@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from textwrap import fill
 
@@ -36,12 +37,7 @@ def format_what_if(answer: WhatIf) -> str:
         )
         for cells in table
     ]
-    said = [_of_replicas(answer, row) for row in answer.rows if row.route is not None]
-    said += [
-        f"{row.label}: {', '.join(row.parts)}."
-        for row in answer.rows
-        if row.parts and row.pooled == 1
-    ]
+    said = [text for row in answer.rows for text in _said_of(answer, row)]
     if not all(row.exact for row in answer.rows):
         said.append("~: estimated, within 1.3 points; the ceiling is not known there.")
     said.append(
@@ -68,17 +64,28 @@ def _cells(answer: WhatIf, row: WhatIfRow) -> list[str]:
     ]
 
 
-def _of_replicas(answer: WhatIf, row: WhatIfRow) -> str:
-    """Say how far replicas are from one cache of all their memory, and how even their work is."""
+def _said_of(answer: WhatIf, row: WhatIfRow) -> Iterator[str]:
+    """Say of a row what the table has no column for."""
+    if row.parts:
+        if row.pooled == 1:
+            yield f"{row.label}: {', '.join(row.parts)}."
+    elif 0 < row.edited_requests < row.requests:
+        yield f"{row.label}: concerns {row.edited_requests:,} of {row.requests:,} requests."
+    if row.pinned_pages and row.pooled == 1:
+        where = " of each replica" if row.replicas > 1 else ""
+        yield (
+            f"{row.label}: {row.pinned_pages:,} of the {row.capacity_pages:,} pages{where} are "
+            "kept for pinned prefixes."
+        )
     pooled = answer.pooled_row(row)
-    assert pooled is not None
-    lost = _difference(row, pooled)
-    said = []
+    if pooled is None:
+        return
+    lost, said = _difference(row, pooled), []
     if lost is not None:
         said.append(f"{_signed(lost)} points against one cache of {row.replicas}x")
     if row.imbalance is not None:
         said.append(f"the busiest replica computes {row.imbalance:.2f}x the mean")
-    return f"{row.label}: {', '.join(said) or '-'}."
+    yield f"{row.label}: {', '.join(said) or '-'}."
 
 
 def what_if_json(answer: WhatIf, command: str, version: str) -> str:

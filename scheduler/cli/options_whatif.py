@@ -75,7 +75,8 @@ def _add_changes(group: argparse._ArgumentGroup) -> None:
         metavar="PREFIX",
         help="a prefix that is never evicted once it was computed: RID:TOKENS, the first TOKENS "
         "tokens of the prompt of request RID ('line N' where rows have no name), or top:K, the K "
-        "prefixes that spare most tokens; may be given several times, makes one row",
+        "prefixes that spare most tokens in the whole trace; may be given several times, makes one "
+        "row",
     )
     group.add_argument(
         "--drop-outputs", action="store_true", help="recorded outputs are not cached"
@@ -84,7 +85,7 @@ def _add_changes(group: argparse._ArgumentGroup) -> None:
         "--strip-reasoning",
         action="store_true",
         help="reasoning is left out of later prompts, and of an output only what comes before it "
-        "(or the row's visible_tokens) is cached",
+        "(or the row's visible_tokens) is cached; marks have to be tokens of their own",
     )
     group.add_argument(
         "--reasoning-marks",
