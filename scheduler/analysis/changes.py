@@ -19,6 +19,7 @@ __all__ = ["Change", "PageSize", "Pin", "Replicas", "Variation", "variations_of"
 
 AS_IT_IS = "as it is"
 TOGETHER = "all together"
+MOST_REPLICAS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +83,10 @@ class Replicas:
 
     def __post_init__(self) -> None:
         """Reject what is no fleet."""
-        if self.count < 1 or self.route not in ROUTES:
+        if not 1 <= self.count <= MOST_REPLICAS or self.route not in ROUTES:
             raise ConfigError(
-                f"{self.count} replicas by route {self.route!r}: give at least 1, and one of "
-                f"{', '.join(ROUTES)}"
+                f"{self.count} replicas by route {self.route!r}: give 1 to {MOST_REPLICAS}, and "
+                f"one of {', '.join(ROUTES)}"
             )
 
     @property

@@ -16,6 +16,8 @@ from scheduler.request import Request
 
 __all__ = ["PinFinder", "PinnedPrefix", "Pins", "shared_prefixes"]
 
+MOST_TOP = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class PinnedPrefix:
@@ -31,6 +33,11 @@ class Pins:
 
     prefixes: tuple[PinnedPrefix, ...] = ()
     top: int = 0
+
+    def __post_init__(self) -> None:
+        """Reject what would take no end of time."""
+        if not 0 <= self.top <= MOST_TOP:
+            raise ConfigError(f"pin top {self.top}: give at most {MOST_TOP}")
 
     @property
     def label(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 
 from radixcache import KeyKind, PrefixKey
@@ -28,6 +27,7 @@ from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.parsing import command_line
 from scheduler.cli.progress import Bar, counted, progress_bar
 from scheduler.cli.runs import capacity_of
+from scheduler.cli.version import installed_version
 from scheduler.cli.workload import DEFAULT_PAGE_SIZE, notes_on, opened, title_of
 from scheduler.request import Request
 from scheduler.trace import PieceTokenizer, Trace, Workload
@@ -178,14 +178,7 @@ def _asked(arguments: argparse.Namespace) -> bool:
 def _text(arguments: argparse.Namespace, answer: WhatIf) -> str:
     """Return the result in the form that was asked for."""
     if arguments.json:
-        return what_if_json(answer, command_line(arguments), _version())
+        return what_if_json(answer, command_line(arguments), installed_version())
     if arguments.csv:
         return what_if_csv(answer)
     return format_what_if(answer)
-
-
-def _version() -> str:
-    try:
-        return version("radixcache")
-    except PackageNotFoundError:
-        return "unknown"

@@ -62,7 +62,7 @@ def test_work_is_counted_where_it_is_done() -> None:
     assert found.computed_tokens == [4, 3]
 
 
-@pytest.mark.parametrize(("count", "route"), [(0, "prefix"), (2, "nearest")])
+@pytest.mark.parametrize(("count", "route"), [(0, "prefix"), (1025, "prefix"), (2, "nearest")])
 def test_what_is_no_fleet_is_refused(count: int, route: Route) -> None:
-    with pytest.raises(ConfigError, match="give at least 1, and one of cache-aware, prefix"):
+    with pytest.raises(ConfigError, match="give 1 to 1024, and one of cache-aware, prefix"):
         Replicas(count, route)
