@@ -201,7 +201,7 @@ class MoveSpans:
     spans: tuple[DivergingSpan, ...]
     needs_text: ClassVar[bool] = True
     missing: ClassVar[str] = (
-        "move spans: no prompts of this trace share a page of text behind a short span that "
+        "move timestamp: no prompts of this trace share a page of text behind a short span that "
         "differs: leave it out"
     )
 

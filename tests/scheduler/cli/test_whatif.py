@@ -172,7 +172,7 @@ def test_tenants_are_clients(capsys: Capture, tmp_path: Path) -> None:
         (("--eviction", "optimal"), "eviction is 'optimal': use one of"),
         (("--salt-by", "tenant"), "no request of this trace names its tenant"),
         (("--capacity-tokens", "40"), "less than a page of 64"),
-        (("--move-timestamp", "--workload", "unique"), "move spans: no prompts of this trace"),
+        (("--move-timestamp", "--workload", "unique"), "move timestamp: no prompts of this trace"),
         (("--drop-outputs", "--workload", "unique"), "drop outputs: no request of this trace"),
     ],
 )
