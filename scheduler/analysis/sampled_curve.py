@@ -57,7 +57,7 @@ class SampledDistances:
         self._numbers: dict[bytes, int] = {}
         self._touchers = array("q")
         self._pages = PagesByRequest()
-        self._longest = 0
+        self._longest = self._answers = 0
         self._prompt_tokens, self._usable_tokens = array("q"), array("q")
         self._page, self._request = array("q"), array("q")
         self._distance, self._tokens = array("q"), array("q")
@@ -89,24 +89,33 @@ class SampledDistances:
                 self._distance.append(distance)
                 self._tokens.append(min(max(touch.usable_tokens - place * size, 0), size))
         pages.append(len(sampled))
+        self._answers += touch.answered
         self._longest = max(self._longest, touch.pages)
         self._prompt_tokens.append(touch.prompt_tokens)
         self._usable_tokens.append(touch.usable_tokens)
 
     def curve(self) -> CapacityCurve:
-        """Return the estimate of the requests so far. Cost: O(touches log touches)."""
+        """Return the estimate of the requests so far. Cost: O(touches log touches).
+
+        Raises: ConfigError where the sample holds no page at all.
+        """
         rule, rate = self.rule, self.rate
         prompts = np.asarray(self._prompt_tokens, dtype=np.int64)
         usable = np.asarray(self._usable_tokens, dtype=np.int64)
         half = len(prompts) // 2
+        if not self._tokens and usable.any():
+            raise ConfigError(
+                f"sampling rate {rate:g} draws none of the pages that could hit: give a higher rate"
+            )
         away, tokens = self._pages_away(), np.asarray(self._tokens, dtype=np.int64)
         second = np.asarray(self._request, dtype=np.int64) >= half
-        capacities = np.unique(np.concatenate(([0], away[away < _NEVER])))
+        steps = away[away < _NEVER]
+        capacities = np.unique(np.concatenate(([0], steps - 1, steps)))
         hits = _estimate(capacities, away, tokens, int(usable.sum()), rate)
         return CapacityCurve(
             page_size=rule.page_size,
             last_token=rule.last_token,
-            cached_outputs=rule.cached_outputs,
+            cached_answers=self._answers,
             requests=len(prompts),
             prompt_tokens=int(prompts.sum()),
             second_half_prompt_tokens=int(prompts[half:].sum()),
@@ -127,9 +136,7 @@ class SampledDistances:
         data, width, threshold = touch.data, touch.page_bytes, self._threshold
         found = []
         for place, at in enumerate(range(0, touch.pages * width, width)):
-            identity = blake2b(
-                identity + data[at : at + width], digest_size=_HASH_BYTES
-            ).digest()
+            identity = blake2b(identity + data[at : at + width], digest_size=_HASH_BYTES).digest()
             if identity < threshold:
                 found.append((place, identity))
         return found
