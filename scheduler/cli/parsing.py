@@ -28,6 +28,7 @@ from scheduler.cli.options import (
     tolerance,
     whole,
 )
+from scheduler.cli.options_curve import add_curve
 from scheduler.cli.options_whatif import add_whatif
 
 __all__ = ["command_line", "option_of", "parse_arguments"]
@@ -179,7 +180,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
         description="Replay LLM traffic against prefix caches and scheduling orders.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_compare, _add_sweep, _add_replay, _add_inspect, _add_generate):
+    for add in (_add_compare, _add_sweep, _add_replay, add_curve, _add_inspect, _add_generate):
         add(commands)
     add_whatif(commands)
     for name, command in commands.choices.items():
