@@ -133,10 +133,11 @@ class CapacityCurve:
         end, start = self.saturated_pages, max(self.longest_pages, 1)
         if end is None or end <= start:
             return end
-        between = self.capacities[(self.capacities > start) & (self.capacities < end)]
         # On a line of hits over log capacity lies no maximum but at its ends.
-        pages = np.concatenate(([start], between, [end]))
-        hits = np.array([self.hit_tokens_at(int(at)) for at in pages], dtype=np.float64)
+        between = (self.capacities > start) & (self.capacities < end)
+        pages = np.concatenate(([start], self.capacities[between], [end]))
+        ends = [self.hit_tokens_at(start)], [self.hit_tokens_at(end)]
+        hits = np.concatenate((ends[0], self.hit_tokens[between], ends[1])).astype(np.float64)
         if hits[-1] == hits[0]:
             return start
         right = np.log(pages / start) / np.log(end / start)
