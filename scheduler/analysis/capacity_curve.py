@@ -190,8 +190,8 @@ def capacity_curve(
 ) -> CapacityCurve:
     """Read the requests once, in arrival order, and return the curve.
 
-    At every capacity it equals `scheduler.lookup.lookup_replay` with LRU eviction. With
-    ``cached_outputs`` recorded answers stay cached, which the replay does not offer.
+    At every capacity it equals `scheduler.lookup.lookup_replay` with LRU eviction and the same
+    ``last_token`` and cached outputs.
 
     Cost: `StackDistances.add` a request, then O(runs log runs).
     Raises: ConfigError for a page size below 1; KeyKindError for mixed kinds of keys.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
+from radixcache import KeyKind
 from radixcache.errors import ConfigError
 from scheduler.analysis.curve_report import CurveReport, curve_report
 from scheduler.analysis.curve_table import curve_to_csv, curve_to_json, format_curve
@@ -26,13 +27,20 @@ __all__ = ["run"]
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     check_writable(arguments.output)
-    _check(arguments)
+    if arguments.sample is not None and not arguments.optimum:
+        raise ConfigError("--no-optimum does nothing with --sample, which has none: leave it out")
     trace = opened(arguments, partial_block=arguments.lookup)
+    caching = arguments.cache_output
+    if caching == "all" and trace.kind is KeyKind.BLOCKS:
+        raise ConfigError(
+            "--cache-output all: the answers of this trace have no block ids and cannot be looked "
+            "up: leave it out"
+        )
     page_size = page_size_of(trace, arguments.page_size)
     rule = TouchRule(
         page_size,
         last_token=not arguments.lookup,
-        cached_outputs=not arguments.lookup and arguments.cache_output != "none",
+        cached_outputs=caching == "all" or (caching is None and not arguments.lookup),
     )
     capacities = _capacity_pages(arguments, page_size)
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:
@@ -50,17 +58,6 @@ def run(arguments: argparse.Namespace) -> int:
     say([report.title, *(f"note: {note}" for note in notes)])
     emit(arguments.output, _text(arguments, report, notes))
     return 0
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    """Refuse what does nothing together."""
-    if arguments.lookup and arguments.cache_output is not None:
-        raise ConfigError(
-            f"--cache-output {arguments.cache_output} does nothing with --lookup, which counts "
-            "prompts alone: leave one out"
-        )
-    if arguments.sample is not None and not arguments.optimum:
-        raise ConfigError("--no-optimum does nothing with --sample, which has none: leave it out")
 
 
 def _capacity_pages(arguments: argparse.Namespace, page_size: int) -> list[int] | None:

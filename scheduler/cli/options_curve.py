@@ -37,12 +37,13 @@ def add_curve(commands: argparse._SubParsersAction[Any]) -> None:
         "--lookup",
         action="store_true",
         help="count as cache simulators do, and replay --lookup: a partial last block counts, "
-        "no last-token rule, prompts alone",
+        "no last-token rule, answers are not cached unless asked for",
     )
     group.add_argument(
         "--cache-output",
         choices=("all", "none"),
-        help="whether recorded answers stay cached (default: as the row says, else all)",
+        help="whether recorded answers stay cached (default: as the row says, else all; with "
+        "--lookup none)",
     )
     group.add_argument(
         "--sample",

@@ -1,18 +1,15 @@
-"""Small traffic for the capacity curve, and the replays that it has to equal."""
+"""Small traffic for the capacity curve."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hypothesis import strategies as st
 
 from radixcache import Namespace, PrefixKey
-from scheduler.lookup import LookupResult, lookup_replay
-from scheduler.optimal import computed_key
 from scheduler.request import Request
 
-__all__ = ["CHATS", "REQUESTS", "most_capacity", "replay_with_outputs"]
+__all__ = ["CHATS", "REQUESTS", "most_capacity"]
 
 _NAMESPACES = st.sampled_from([Namespace(), Namespace.of(lora="a")])
 _CAPS = st.none() | st.integers(0, 5)
@@ -64,16 +61,3 @@ def most_capacity(requests: Sequence[Request], page_size: int) -> int:
     """Return a capacity at which nothing is ever evicted."""
     answers = sum(len(request.recorded_output_ids or ()) for request in requests)
     return 1 + (sum(len(request.key) for request in requests) + answers) // page_size
-
-
-def replay_with_outputs(
-    requests: Sequence[Request], page_size: int, capacity_pages: int, policy: str
-) -> LookupResult:
-    """Replay with cached answers: each is one more request, of no prompt tokens to hit."""
-    asked = []
-    for request in requests:
-        key = computed_key(request)
-        asked += [request, replace(request, key=key or request.key, prompt_tokens=0)]
-    return lookup_replay(
-        asked, page_size, capacity_pages=capacity_pages, policy=policy, last_token=True
-    )

@@ -16,7 +16,7 @@ from scheduler.analysis.capacity_curve import CapacityCurve, capacity_curve
 from scheduler.analysis.stack_distances import PagesByRequest
 from scheduler.lookup import lookup_replay
 from scheduler.request import Request
-from tests.models.curve_cases import CHATS, REQUESTS, most_capacity, replay_with_outputs
+from tests.models.curve_cases import CHATS, REQUESTS, most_capacity
 
 
 def of(*prompts: list[int]) -> list[Request]:
@@ -40,13 +40,20 @@ def test_every_capacity_equals_the_replay(
         assert curve.second_half_hit_rate(capacity) == found.second_half_hit_rate
 
 
-@given(CHATS)
-def test_cached_answers_equal_requests_that_only_touch(traffic: tuple[int, list[Request]]) -> None:
+@given(CHATS, st.booleans())
+def test_with_cached_answers_too(traffic: tuple[int, list[Request]], last_token: bool) -> None:
     page_size, requests = traffic
-    curve = capacity_curve(requests, page_size, cached_outputs=True)
-    for capacity in range(1, most_capacity(requests, page_size) + 1):
-        found = replay_with_outputs(requests, page_size, capacity, "lru")
+    curve = capacity_curve(requests, page_size, last_token=last_token, cached_outputs=True)
+    for capacity in (*range(1, most_capacity(requests, page_size) + 1), None):
+        found = lookup_replay(
+            requests,
+            page_size,
+            capacity_pages=capacity,
+            last_token=last_token,
+            cache_outputs=True,
+        )
         assert curve.hit_tokens_at(capacity) == found.hit_tokens
+        assert curve.second_half_hit_tokens_at(capacity) == found.second_half_hit_tokens
 
 
 @given(REQUESTS)

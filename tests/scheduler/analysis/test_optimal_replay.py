@@ -13,7 +13,7 @@ from scheduler.analysis.stack_distances import StackDistances
 from scheduler.analysis.touches import TouchRule
 from scheduler.lookup import lookup_replay
 from scheduler.request import Request
-from tests.models.curve_cases import CHATS, REQUESTS, most_capacity, replay_with_outputs
+from tests.models.curve_cases import CHATS, REQUESTS, most_capacity
 
 
 def distances_of(requests: list[Request], rule: TouchRule) -> StackDistances:
@@ -44,13 +44,23 @@ def test_every_capacity_equals_the_replay(
         assert hits.second_half_hit_rate == found.second_half_hit_rate
 
 
-@given(CHATS)
-def test_cached_answers_equal_requests_that_only_touch(traffic: tuple[int, list[Request]]) -> None:
+@given(CHATS, st.booleans())
+def test_with_cached_answers_too(traffic: tuple[int, list[Request]], last_token: bool) -> None:
     page_size, requests = traffic
-    replay = OptimalReplay(distances_of(requests, TouchRule(page_size, cached_outputs=True)))
+    rule = TouchRule(page_size, last_token=last_token, cached_outputs=True)
+    replay = OptimalReplay(distances_of(requests, rule))
     for capacity in range(1, most_capacity(requests, page_size) + 1):
-        found = replay_with_outputs(requests, page_size, capacity, "optimal")
-        assert replay.hits(capacity).hit_tokens == found.hit_tokens
+        hits = replay.hits(capacity)
+        found = lookup_replay(
+            requests,
+            page_size,
+            capacity_pages=capacity,
+            policy="optimal",
+            last_token=last_token,
+            cache_outputs=True,
+        )
+        assert hits.hit_tokens == found.hit_tokens
+        assert hits.second_half_hit_tokens == found.second_half_hit_tokens
 
 
 @given(CHATS)

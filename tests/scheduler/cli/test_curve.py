@@ -84,14 +84,20 @@ def test_csv_has_a_row_a_capacity(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert rows[0]["kv_bytes"] == ""
 
 
-@pytest.mark.parametrize("lookup", [("--lookup",), ("--cache-output", "none")])
+@pytest.mark.parametrize(
+    ("ours", "rule"),
+    [
+        ((), ("--last-token", "--cache-output", "all")),
+        (("--cache-output", "none"), ("--last-token",)),
+        (("--lookup",), ()),
+        (("--lookup", "--cache-output", "all"), ("--cache-output", "all")),
+    ],
+)
 @pytest.mark.parametrize("policy", ["lru", "optimal"])
 def test_each_capacity_equals_the_lookup_replay(
-    capsys: pytest.CaptureFixture[str], lookup: tuple[str, ...], policy: str
+    capsys: pytest.CaptureFixture[str], ours: tuple[str, ...], rule: tuple[str, ...], policy: str
 ) -> None:
-    """Whole pages with the last-token rule are what ``replay --lookup --last-token`` counts."""
-    found = document(capsys, *CHAT, *lookup, "--capacities", "6400,64000,640000")
-    rule = () if lookup == ("--lookup",) else ("--last-token",)
+    found = document(capsys, *CHAT, *ours, "--capacities", "6400,64000,640000")
     name = "lru_hit_rate" if policy == "lru" else "optimal_hit_rate"
     for row in found["rows"][:-1]:
         capacity = ("--capacity-tokens", str(row["capacity_tokens"]), "--eviction", policy)
@@ -171,7 +177,7 @@ def refused(ran: Ran, *parts: str) -> None:
         (("--sample", "1.5"), ("--sample", "at most 1")),
         (("--sample", "nan"), ("--sample", "above 0")),
         (("--sample", "0.5", "--no-optimum"), ("--no-optimum", "leave it out")),
-        (("--lookup", "--cache-output", "all"), ("--cache-output all", "--lookup")),
+        (("--cache-output", "visible"), ("--cache-output", "all", "none")),
         (("--kv-bytes-per-token", "0"), ("--kv-bytes-per-token", "above 0")),
         (("--json", "--csv"), ("--csv", "--json")),
         (("-o", "/no/such/folder/x"), ("existing folder",)),
@@ -190,3 +196,4 @@ def test_what_is_no_trace_is_one_line(capsys: pytest.CaptureFixture[str], tmp_pa
     refused(run(capsys, "curve", tmp_path / "none"), "No such file", "check the path")
     path = mooncake(tmp_path / "mooncake.jsonl")
     refused(run(capsys, "curve", path, "--page-size", "64"), "blocks of 512", "--page-size")
+    refused(run(capsys, "curve", path, "--cache-output", "all"), "no block ids", "leave it out")
