@@ -92,3 +92,15 @@ def test_a_request_that_cannot_use_a_page_hands_it_on() -> None:
     ]
     replay = OptimalReplay(distances_of(asked, TouchRule(1)))
     assert replay.hits(2).hit_tokens == 1
+
+
+def test_where_requests_bring_what_they_cannot_hit_another_eviction_may_win() -> None:
+    """Page 2 is kept for the fifth request, although the fourth brings it anyway."""
+    prompts = [[3], [2], [1, 3], [2], [2, 0], [3, 1]]
+    asked = [
+        Request(rid=str(i), key=PrefixKey(p), prompt_tokens=len(p), max_new_tokens=1)
+        for i, p in enumerate(prompts)
+    ]
+    found = lookup_replay(asked, 1, capacity_pages=3, policy="mru", last_token=True)
+    assert OptimalReplay(distances_of(asked, TouchRule(1))).hits(3).hit_tokens == 1
+    assert found.hit_tokens == 2
