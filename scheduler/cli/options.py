@@ -24,7 +24,9 @@ __all__ = [
     "add_pages",
     "add_time",
     "listed",
+    "listed_texts",
     "positive",
+    "share_above_0",
     "tolerance",
     "whole",
 ]
@@ -82,6 +84,22 @@ def listed(parse: Callable[[str], Item]) -> Callable[[str], tuple[Item, ...]]:
         return values
 
     return parse_all
+
+
+def listed_texts(text: str) -> tuple[str, ...]:
+    """Take a comma-separated list of texts, none of them empty."""
+    parts = tuple(part.strip() for part in text.split(","))
+    if not all(parts):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty place")
+    return parts
+
+
+def share_above_0(text: str) -> float:
+    """Take a number above 0 and at most 1."""
+    value = positive(text)
+    if value > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0 and at most 1")
+    return value
 
 
 def tolerance(text: str) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn, TypeAlias
 
 from radixcache.errors import ConfigError
+from scheduler.cli.model_memory import complete_memory
 from scheduler.cli.options import (
     DEFAULT_MAX_NEW_TOKENS,
     DEFAULT_POLICIES,
@@ -28,6 +29,7 @@ from scheduler.cli.options import (
     tolerance,
     whole,
 )
+from scheduler.cli.options_models import add_model
 
 __all__ = ["command_line", "option_of", "parse_arguments"]
 
@@ -69,6 +71,7 @@ def _add_compare(commands: _Commands) -> None:
     )
     for add in (_add_runs, add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
         add(parser)
+    add_model(parser)
     add_input(parser)
 
 
@@ -115,6 +118,7 @@ def _add_sweep(commands: _Commands) -> None:
     )
     for add in (add_pages, add_engine, add_order, add_time, add_output):
         add(parser)
+    add_model(parser, several=True)
     add_input(parser)
     parser.set_defaults(capacity_tokens=None, rate=None, load=None, time_scale=None, seed=0)
 
@@ -140,6 +144,7 @@ def _add_replay(commands: _Commands) -> None:
     )
     for add in (add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
         add(parser)
+    add_model(parser)
     add_input(parser)
 
 
@@ -203,6 +208,8 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     }
     if "workload" in arguments:
         _complete_input(arguments)
+    if "kv_memory" in arguments:
+        complete_memory(arguments)
     return arguments
 
 

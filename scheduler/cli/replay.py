@@ -14,6 +14,8 @@ from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
+from scheduler.cli.model_memory import notes_on_model
+from scheduler.cli.options_models import MODEL_OPTIONS
 from scheduler.cli.output import check_writable, emit, emit_runs, say
 from scheduler.cli.parsing import option_of
 from scheduler.cli.progress import counted, progress_bar
@@ -39,6 +41,7 @@ _LOOKUP_OPTIONS = {
         "max_new_tokens",
         "capacity_tokens",
         "page_size",
+        *MODEL_OPTIONS,
     ),
     *("eviction", "lookup", "last_token", "json", "csv", "output", "quiet"),
 }
@@ -114,7 +117,7 @@ def _lookup(arguments: argparse.Namespace) -> int:
             policy=arguments.eviction,
             last_token=arguments.last_token,
         )
-    say(f"note: {note}" for note in notes_on(trace))
+    say(f"note: {note}" for note in [*notes_on(trace), *notes_on_model(arguments)])
     emit(arguments.output, _lookup_text(arguments, result))
     return 0
 
