@@ -1,4 +1,4 @@
-"""The `radixcache` command: compare, sweep, replay, inspect, generate.
+"""The `radixcache` command: compare, sweep, replay, inspect, generate, calibrate.
 
 Errors of the input are one line on standard error and exit code 2; Ctrl-C ends with 130, a
 closed pipe quietly.

@@ -29,12 +29,14 @@ from scheduler.cli.options import (
     tolerance,
     whole,
 )
+from scheduler.cli.options_calibrate import add_calibrate
 from scheduler.cli.options_models import add_model
 
 __all__ = ["command_line", "option_of", "parse_arguments"]
 
 _CHANGES_NO_BYTE = {"jobs", "quiet", "output", "json", "csv"}
 """Options of which the result does not depend."""
+_POSITIONAL = {"trace", "log"}
 _ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens")
 
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
@@ -183,7 +185,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
         description="Replay LLM traffic against prefix caches and scheduling orders.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_compare, _add_sweep, _add_replay, _add_inspect, _add_generate):
+    for add in (_add_compare, _add_sweep, _add_replay, _add_inspect, _add_generate, add_calibrate):
         add(commands)
     for name, command in commands.choices.items():
         command.set_defaults(command=name)
@@ -219,7 +221,7 @@ def command_line(arguments: argparse.Namespace) -> str:
     for name, value in arguments.given.items():
         if name in _CHANGES_NO_BYTE:
             continue
-        if name == "trace":
+        if name in _POSITIONAL:
             words.insert(2, str(value))
             continue
         words.append(option_of(f"no_{name}" if value is False else name))

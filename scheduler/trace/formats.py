@@ -123,6 +123,8 @@ class TraceFormat:
     recognises: Callable[[dict[str, Any]], bool]
     """Tell by one of a file's first rows."""
     plan: Callable[[Head, ReadOptions], ReadPlan]
+    recognises_head: Callable[[Head], bool] | None = None
+    """Tell by the first bytes, for files that are no JSON."""
 
 
 class Trace:
