@@ -242,7 +242,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cache-output",
         choices=("all", "none", "visible"),
-        help="how much of an answer stays cached (default: what the row says, else all)",
+        help="how much of an answer stays cached (default: what the row says, else all; with "
+        "--lookup none)",
     )
     group.add_argument(
         "--visible-share",
