@@ -13,7 +13,7 @@ from scheduler.cli.measured_ttft import ttft_errors
 from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.parsing import command_line
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.version import version_of_tool
+from scheduler.cli.version import installed_version
 from scheduler.sim.cost_model import CostModel, FittedRange
 from scheduler.trace.server_log import log_lines
 from scheduler.trace.source import Source
@@ -89,7 +89,7 @@ def _record(
     """Return the record of the fit, for JSON."""
     return {
         "command": command_line(arguments),
-        "version": version_of_tool(),
+        "version": installed_version(),
         "engine": log.engine,
         "capacity_tokens": log.facts.capacity_tokens,
         "page_size": log.facts.page_size,

@@ -1,15 +1,15 @@
-"""The version of this tool, for results that say what made them."""
+"""The version of the installed package, which results name."""
 
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["version_of_tool"]
+__all__ = ["installed_version"]
 
 
-def version_of_tool() -> str:
-    """Return the installed version."""
+def installed_version() -> str:
+    """Return the version, or that the package runs from a checkout."""
     try:
         return version("radixcache")
-    except PackageNotFoundError:  # run from a checkout
+    except PackageNotFoundError:
         return "not installed"

@@ -62,9 +62,9 @@ def _named(name: str) -> TraceFormat:
 
 
 def _found(head: Head) -> TraceFormat:
-    """Return the format that recognises the head, else the earliest of the first rows."""
+    """Return the format that recognises the head, or the earliest of the first rows."""
     for form in FORMATS:
-        if form.recognises_head is not None and form.recognises_head(head):
+        if form.recognises_head(head):
             return form
     for row in head.rows:
         for form in FORMATS:
