@@ -25,6 +25,7 @@ __all__ = [
     "add_time",
     "listed",
     "listed_texts",
+    "not_negative",
     "positive",
     "share_above_0",
     "tolerance",
@@ -110,7 +111,8 @@ def tolerance(text: str) -> float:
     return value
 
 
-def _not_negative(text: str) -> float:
+def not_negative(text: str) -> float:
+    """Take a finite number of at least 0."""
     try:
         value = float(text)
     except ValueError:
@@ -283,7 +285,7 @@ def add_order(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--guard-kappa",
-        type=_not_negative,
+        type=not_negative,
         metavar="X",
         help="share of the backlog at arrival on top (default: 0.5 for orders with a guard)",
     )

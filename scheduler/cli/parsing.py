@@ -31,12 +31,12 @@ from scheduler.cli.options import (
 )
 from scheduler.cli.options_calibrate import add_calibrate
 from scheduler.cli.options_models import add_model
+from scheduler.cli.options_validate import add_validate
 
 __all__ = ["command_line", "option_of", "parse_arguments"]
 
 _CHANGES_NO_BYTE = {"jobs", "quiet", "output", "json", "csv"}
 """Options of which the result does not depend."""
-_POSITIONAL = {"trace", "log"}
 _ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens")
 
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
@@ -185,7 +185,15 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
         description="Replay LLM traffic against prefix caches and scheduling orders.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_compare, _add_sweep, _add_replay, _add_inspect, _add_generate, add_calibrate):
+    for add in (
+        _add_compare,
+        _add_sweep,
+        _add_replay,
+        _add_inspect,
+        _add_generate,
+        add_calibrate,
+        add_validate,
+    ):
         add(commands)
     for name, command in commands.choices.items():
         command.set_defaults(command=name)
@@ -218,11 +226,11 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def command_line(arguments: argparse.Namespace) -> str:
     """Return the command that gives the same bytes, without what changes none of them."""
     words = ["radixcache", arguments.command]
+    positional = "log" if "log" in arguments else "trace"
+    if positional in arguments.given:
+        words.append(str(arguments.given[positional]))
     for name, value in arguments.given.items():
-        if name in _CHANGES_NO_BYTE:
-            continue
-        if name in _POSITIONAL:
-            words.insert(2, str(value))
+        if name in _CHANGES_NO_BYTE or name == positional:
             continue
         words.append(option_of(f"no_{name}" if value is False else name))
         if not isinstance(value, bool):
