@@ -45,7 +45,7 @@ _LOG_HEAD = re.compile(
 _NO_IDS = "no token ids: start the server with --log-requests-level 3, and send ids or chats"
 _CUT_IDS = "token ids are cut in the middle: start the server with --log-requests-level 3"
 _OBJ = ("rid", "input_ids", "lora_path", "extra_key", "cache_salt", "return_logprob")
-_OBJ_MORE = ("logprob_start_len", "sampling_params")
+_OBJ_MORE = ("logprob_start_len", "sampling_params", "session_id", "conversation_id")
 _META = (
     *("id", "prompt_tokens", "completion_tokens", "cached_tokens", "e2e_latency"),
     *("request_received_ts", "request_finished_ts", "first_token_latency", "dp_rank"),
@@ -247,6 +247,7 @@ def _request(
         key=PrefixKey(ids, namespace=Namespace.of(*salts)),
         prompt_tokens=len(ids),
         max_new_tokens=most,
+        session_id=name_of(obj, "session_id") or name_of(obj, "conversation_id"),
         max_match_tokens=start if capped else None,
         recorded_output_tokens=length,
         recorded_output_ids=recorded,
