@@ -41,6 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.log}: no timed step in it: give a log of vLLM with "
             "--enable-logging-iteration-details, or of SGLang with its batch lines"
         )
+    if log.engine == "vllm" and arguments.decode_log_interval is not None:
+        raise ConfigError("--decode-log-interval goes with a log of SGLang: leave it out")
     fit = calibrate(log.rows)
     cost = _cost_model(fit)
     ttft, reason = ttft_errors(source, log, cost)

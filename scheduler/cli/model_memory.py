@@ -37,9 +37,17 @@ def shape_from(arguments: argparse.Namespace) -> ModelShape | None:
 
 
 def kv_bytes_per_token_of(arguments: argparse.Namespace) -> float | None:
-    """Return the KV bytes of one token of the model, None where none is named."""
+    """Return the KV bytes of one token, by the model or as given; None where neither is said.
+
+    Raises: ConfigError where both are.
+    """
     shape = shape_from(arguments)
-    return None if shape is None else shape.kv_bytes_per_token(arguments.kv_dtype)
+    given: float | None = getattr(arguments, "kv_bytes_per_token", None)
+    if shape is None:
+        return given
+    if given is not None:
+        raise ConfigError("--kv-bytes-per-token and a model exclude each other: give one")
+    return shape.kv_bytes_per_token(arguments.kv_dtype)
 
 
 def capacity_from_memory(arguments: argparse.Namespace) -> int | None:

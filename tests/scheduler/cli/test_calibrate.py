@@ -104,6 +104,15 @@ def test_a_log_that_times_nothing_is_refused(
     assert not ran.out
 
 
+def test_an_interval_says_nothing_of_vllm(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = write(tmp_path / "server.log", vllm_log(20))
+    ran = run(capsys, "calibrate", log, "--decode-log-interval", "40", "-q")
+    assert ran.code == 2
+    assert "goes with a log of SGLang" in ran.err
+
+
 def test_a_file_that_is_missing_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
+from radixcache.errors import ConfigError
+from scheduler.cli.model_memory import complete_memory, kv_bytes_per_token_of
+from scheduler.cli.options_models import add_model
 from tests.models.command_line import SMALL, run
 
 MODEL = ("--model", "llama-3.1-8b")
@@ -122,3 +126,24 @@ def test_options_that_do_not_go_together_are_refused(
     assert ran.code == 2
     assert told in ran.err
     assert ran.err.count("\n") <= 2
+
+
+def test_a_command_that_shows_bytes_takes_a_model_alone() -> None:
+    parser = argparse.ArgumentParser()
+    add_model(parser, roofline=False, several=True, shows_bytes=True)
+    parser.add_argument("--capacities")
+    parser.add_argument("--kv-bytes-per-token", type=float)
+    arguments = parser.parse_args([*MODEL])
+    arguments.given = {"model": "llama-3.1-8b"}
+    complete_memory(arguments)
+    assert arguments.capacities is None
+    assert kv_bytes_per_token_of(arguments) == 131_072
+    arguments = parser.parse_args([*MODEL, "--kv-memory", "1GiB,2GiB"])
+    arguments.given = {"model": "llama-3.1-8b", "kv_memory": ("1GiB", "2GiB")}
+    complete_memory(arguments)
+    assert arguments.capacities == (8192, 16_384)
+    arguments = parser.parse_args([*MODEL, "--kv-bytes-per-token", "9"])
+    with pytest.raises(ConfigError, match="exclude"):
+        kv_bytes_per_token_of(arguments)
+    assert kv_bytes_per_token_of(parser.parse_args(["--kv-bytes-per-token", "9"])) == 9
+    assert kv_bytes_per_token_of(parser.parse_args([])) is None
