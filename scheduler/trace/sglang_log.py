@@ -37,10 +37,13 @@ from scheduler.trace.summary import RowError, TraceSummary
 __all__ = ["SGLANG_LOG", "FinishedRequest", "finished_requests", "is_server_log"]
 
 _FINISH = "Finish: obj="
+_MOST_RECORDS = 100
+"""Of one line: processes may write into each other's lines, but not endlessly."""
 _MOMENT = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(\.\d{1,6})?[^\]]{0,40}\]")
 _LOG_HEAD = re.compile(
-    rb"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]\n]{0,60}\] "
-    rb"(?:server_args=|Prefill batch|Decode batch|Receive: obj=|Finish: obj=|max_total_num_tokens=)"
+    rb"^[^\"{\n]{0,80}\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]\n]{0,60}\] (?:server_args=|Prefill batch|"
+    rb"Decode batch|Receive: obj=|Finish: obj=|max_total_num_tokens=)",
+    re.MULTILINE,
 )
 _NO_IDS = "no token ids: start the server with --log-requests-level 3, and send ids or chats"
 _CUT_IDS = "token ids are cut in the middle: start the server with --log-requests-level 3"
@@ -139,7 +142,9 @@ def _finish_lines(
             _refuse(error, line, summary, options, path)
         return
     at = text.find(_FINISH)
-    while at >= 0:
+    for _ in range(_MOST_RECORDS):
+        if at < 0:
+            return
         end = at + len(_FINISH)
         try:
             obj_text, end = fields_of(text, end)

@@ -138,6 +138,18 @@ def test_two_records_in_one_line_are_two_requests(tmp_path: Path) -> None:
     assert summary.rows == 2
 
 
+def test_a_talk_about_logs_is_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    talk = {"messages": [{"role": "user", "content": f"What is this?\n{STARTUP}"}], "model": "m"}
+    path.write_text(json.dumps(talk) + "\n")
+    assert open_trace(path).format == "openai"
+
+
+def test_a_line_of_broken_records_is_read_in_bounded_time(tmp_path: Path) -> None:
+    _, summary = finished(write(tmp_path, "Finish: obj=(" * 5000))
+    assert summary.skipped.total() == 100
+
+
 def test_names_used_twice_are_told_apart(tmp_path: Path) -> None:
     rows, summary = finished(write(tmp_path, finish_line("a", [1]), finish_line("a", [2])))
     assert [row.request.rid for row in rows] == ["a", "a (line 3)"]
