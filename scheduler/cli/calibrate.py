@@ -50,7 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         document = {**cost.as_dict(), "calibration": record}
         emit(arguments.output, json.dumps(document, sort_keys=True, indent=2) + "\n")
-        say([f"{arguments.output}: use it with --cost-model {arguments.output}"])
+        capacity = log.facts.capacity_tokens
+        memory = "" if capacity is None else f" --capacity-tokens {capacity}"
+        say([f"{arguments.output}: use it with --cost-model {arguments.output}{memory}"])
     if arguments.json:
         text = json.dumps(record, sort_keys=True, indent=2, allow_nan=False) + "\n"
     else:

@@ -218,8 +218,9 @@ def run_one(
     settings = settings_of(arguments, loaded, cost, run)
     recorder = Recorder()
     source = loaded.source()
-    watched = WatchedCost(settings.cost)
-    run_policy(source, policy, replace(settings, cost=watched), recorder, on_progress=bar)
+    watched = WatchedCost(settings.cost) if settings.cost.fitted else None
+    own = settings if watched is None else replace(settings, cost=watched)
+    run_policy(source, policy, own, recorder, on_progress=bar)
     return summarize(
         recorder,
         label=run,
@@ -241,7 +242,7 @@ def _left_out(source: RequestSource) -> dict[str, str | int | float | bool | Non
     return {"turns_never_sent": dropped} if dropped else {}
 
 
-def _extrapolated(cost: WatchedCost) -> dict[str, str | int | float | bool | None]:
+def _extrapolated(cost: WatchedCost | None) -> dict[str, str | int | float | bool | None]:
     """Say how much of a run lies outside the range that a cost model was fitted to, if any."""
-    outside = cost.extrapolated()
+    outside = None if cost is None else cost.extrapolated()
     return {} if outside is None else {EXTRAPOLATED: outside}

@@ -41,8 +41,8 @@ _MOST_RECORDS = 100
 """Of one line: processes may write into each other's lines, but not endlessly."""
 _MOMENT = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(\.\d{1,6})?[^\]]{0,40}\]")
 _LOG_HEAD = re.compile(
-    rb"^[^\"{\n]{0,80}\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]\n]{0,60}\] (?:server_args=|Prefill batch|"
-    rb"Decode batch|Receive: obj=|Finish: obj=|max_total_num_tokens=)",
+    rb"^[^\"{\n]{0,80}\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]\n]{0,60}\] "
+    rb"(?:server_args=|Prefill batch|Decode batch|Receive: obj=|Finish: obj=|max_total_num)",
     re.MULTILINE,
 )
 _NO_IDS = "no token ids: start the server with --log-requests-level 3, and send ids or chats"
