@@ -32,6 +32,7 @@ from scheduler.cli.options import (
 from scheduler.cli.options_calibrate import add_calibrate
 from scheduler.cli.options_models import add_model
 from scheduler.cli.options_validate import add_validate
+from scheduler.cli.options_whatif import add_whatif
 
 __all__ = ["command_line", "option_of", "parse_arguments"]
 
@@ -190,6 +191,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
         _add_sweep,
         _add_replay,
         _add_inspect,
+        add_whatif,
         _add_generate,
         add_calibrate,
         add_validate,
@@ -232,10 +234,11 @@ def command_line(arguments: argparse.Namespace) -> str:
     for name, value in arguments.given.items():
         if name in _CHANGES_NO_BYTE or name == positional:
             continue
-        words.append(option_of(f"no_{name}" if value is False else name))
-        if not isinstance(value, bool):
-            values = value if isinstance(value, tuple) else (value,)
-            words.append(",".join(str(item).removesuffix(".0") for item in values))
+        for given in value if isinstance(value, list) else [value]:
+            words.append(option_of(f"no_{name}" if given is False else name))
+            if not isinstance(given, bool):
+                values = given if isinstance(given, tuple) else (given,)
+                words.append(",".join(str(item).removesuffix(".0") for item in values))
     # A path may hold bytes that are no text.
     return shlex.join(words).encode("utf-8", "backslashreplace").decode("utf-8")
 
