@@ -29,7 +29,8 @@ def add_model(
     group.add_argument(
         "--model",
         metavar="NAME",
-        help="a model of the catalogue, by its short name or its repository's",
+        help="a model of the catalogue, as llama-3.1-8b or meta-llama/Llama-3.1-8B (the message "
+        "on an unknown name has the others)",
     )
     group.add_argument(
         "--hf-config", metavar="FILE", help="the config.json of a model, instead of --model"

@@ -59,6 +59,10 @@ def shape_of_config(raw: Mapping[str, Any], *, where: str = "config.json") -> Mo
         raise config.wrong("num_hidden_layers", layers, f"give at most {_MOST_LAYERS}")
     notes = config.notes
     groups = _latent(config, layers) or _grouped(config, layers)
+    if all(group.kind != "state" for group in groups) and config.has_prefix("mamba_", "ssm_"):
+        notes.append("Mamba states beside attention are not counted")
+    if config.get("num_kv_shared_layers") or config.get("use_cla"):
+        notes.append("layers that share keys and values are counted each")
     name = config.text("_name_or_path") or config.text("model_type") or "model"
     params, active, experts = _parameters(config, layers)
     weight = _weight_width(config)
@@ -126,6 +130,10 @@ class _Config:
         """Return a field that is text, in one line; None for anything else."""
         value = self.get(name)
         return " ".join(value.split())[:80] or None if isinstance(value, str) else None
+
+    def has_prefix(self, *starts: str) -> bool:
+        """Tell whether the text part has a field whose name starts so."""
+        return any(name.startswith(starts) for name in self._raw)
 
     def wrong(self, name: str, value: object, way: str) -> ConfigError:
         """Return the error of a field."""

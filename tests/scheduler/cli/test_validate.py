@@ -8,7 +8,10 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from scheduler.cli import main
 from tests.models.command_line import run, write_rows
 from tests.models.server_logs import finish_line
 from tests.scheduler.trace.test_prometheus import VLLM
@@ -148,3 +151,26 @@ def test_a_file_that_is_missing_gives_2(capsys: pytest.CaptureFixture[str], tmp_
     ran = run(capsys, "validate", log, "-q", "--page-size", "64", "--capacity-tokens", "9")
     assert ran.code == 2
     assert "less than a page" in ran.err
+
+
+PIECES = [
+    *STARTUP.splitlines(),
+    finish_line("a", CHAT, cached=1),
+    *VLLM.format(queries=10, hits=4).splitlines(),
+    json.dumps({"prompt": "x", "usage": usage(3, 1)}),
+    json.dumps({"event": "request.finished", "obj": {"input_ids": [1]}, "out": {}}),
+]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(
+    lines=st.lists(
+        st.tuples(st.sampled_from(PIECES), st.integers(0, 400), st.binary(max_size=4)), max_size=6
+    )
+)
+def test_no_bytes_make_a_traceback(tmp_path: Path, lines: list[tuple[str, int, bytes]]) -> None:
+    path = tmp_path / "server.log"
+    path.write_bytes(b"\n".join(line.encode()[:cut] + text for line, cut, text in lines))
+    options = ("--after", str(path), "--trace", str(path))
+    for more in ((), options, ("--kind", "sglang-log"), ("--kind", "usage")):
+        assert main(["validate", str(path), "-q", *more]) in {0, 1, 2}

@@ -169,6 +169,34 @@ def test_gemma_3_has_a_global_layer_after_five_local_ones() -> None:
     assert any("only the text part" in note for note in shape.not_modelled())
 
 
+def test_other_conventions_of_layers_are_known() -> None:
+    gemma = {**LLAMA_8B, "model_type": "gemma2", "sliding_window": 4096, "num_hidden_layers": 46}
+    gemma |= {"num_key_value_heads": 16, "head_dim": 128}
+    assert shape_of_config(gemma).groups == model_named("gemma-2-27b").groups
+    # Qwen3-Next: three linear layers, then full attention.
+    types = ["linear_attention"] * 3 + ["full_attention"]
+    shape = shape_of_config({**LLAMA_8B, "layer_types": types * 8})
+    assert [(g.kind, g.layers) for g in shape.groups] == [("full", 8), ("state", 24)]
+    # Llama 4: chunks of 8,192 tokens, every fourth layer sees all.
+    types = ["chunked_attention"] * 3 + ["full_attention"]
+    llama = {**LLAMA_8B, "layer_types": types * 8, "attention_chunk_size": 8192}
+    shape = shape_of_config(llama)
+    assert [(g.kind, g.layers, g.window_tokens) for g in shape.groups] == [
+        ("full", 8, None),
+        ("window", 24, 8192),
+    ]
+    shape = shape_of_config({**LLAMA_8B, "mamba_d_state": 128})
+    assert shape.not_modelled() == ["Mamba states beside attention are not counted"]
+    shape = shape_of_config({**LLAMA_8B, "num_kv_shared_layers": 10})
+    assert shape.not_modelled() == ["layers that share keys and values are counted each"]
+
+
+def test_the_first_mistral_is_another_model() -> None:
+    assert model_named("mistralai/Mistral-7B-Instruct-v0.2") is MODELS["mistral-7b"]
+    with pytest.raises(ConfigError, match="not in the catalogue"):
+        model_named("mistralai/Mistral-7B-v0.1")
+
+
 def test_a_window_that_is_switched_off_or_never_reached_is_none() -> None:
     qwen = {**LLAMA_8B, "model_type": "qwen2", "sliding_window": 4096}
     assert [g.kind for g in shape_of_config(qwen).groups] == ["full"]
