@@ -12,7 +12,7 @@ from radixcache.errors import ConfigError
 from scheduler.analysis.curve_report import CurveReport, curve_report
 from scheduler.analysis.curve_table import curve_to_csv, curve_to_json, format_curve
 from scheduler.analysis.touches import TouchRule
-from scheduler.cli.kv_bytes import kv_bytes_per_token_of
+from scheduler.cli.model_memory import kv_bytes_per_token_of, notes_on_model
 from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.parsing import command_line
 from scheduler.cli.progress import counted, progress_bar
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             kv_bytes_per_token=kv_bytes_per_token_of(arguments),
         )
-    notes = notes_on(trace)
+    notes = [*notes_on(trace), *notes_on_model(arguments)]
     say([report.title, *(f"note: {note}" for note in notes)])
     emit(arguments.output, _text(arguments, report, notes))
     return 0

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from scheduler.cli.options import add_input, add_output, add_page_size, listed, positive, whole
+from scheduler.cli.options_models import add_model
 
 __all__ = ["add_curve"]
 
@@ -65,6 +66,7 @@ def add_curve(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="S",
         help="seed of the built-in workload and of the sample (default: 0)",
     )
+    add_model(parser, roofline=False, several=True, shows_bytes=True)
     add_output(parser)
     add_input(parser)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scheduler.cli.options import add_input, add_output, listed, whole
+from scheduler.cli.options_models import add_model
 
 __all__ = ["DEFAULT_MARKS", "add_whatif"]
 
@@ -49,6 +50,7 @@ def add_whatif(commands: argparse._SubParsersAction[Any]) -> None:
     _add_changes(parser.add_argument_group("changes"))
     _add_replicas(parser.add_argument_group("replicas"))
     _add_caches(parser.add_argument_group("caches"))
+    add_model(parser, roofline=False)
     add_input(parser)
     add_output(parser)
     parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")

@@ -22,6 +22,7 @@ from scheduler.analysis.replicas import ROUTES
 from scheduler.analysis.spans import find_spans
 from scheduler.analysis.what_if import WhatIf, what_if
 from scheduler.analysis.what_if_table import format_what_if, what_if_csv, what_if_json
+from scheduler.cli.model_memory import notes_on_model
 from scheduler.cli.options_whatif import DEFAULT_MARKS
 from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.parsing import command_line
@@ -75,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
             together=_asked(arguments),
         )
     say([title_of(source)])
-    say(f"note: {note}" for note in [*notes_on(source), *_notes(arguments, changes)])
+    notes = [*notes_on(source), *notes_on_model(arguments), *_notes(arguments, changes)]
+    say(f"note: {note}" for note in notes)
     emit(arguments.output, _text(arguments, answer))
     return 0
 
