@@ -59,7 +59,10 @@ class LookupResult:
 
 
 class OptimalEviction(EvictionPolicy):
-    """Farthest next use first: the best any policy can do for a fixed order.
+    """Farthest next use first: the best any policy can do for a fixed order of whole lookups.
+
+    With the last-token rule it comes close, no more: a page may be needed next by a prompt
+    that has to compute it anyway.
 
     ``next_use[page]`` is when the page is needed next; whoever uses a page renews it before
     the page's pin is released. A page's next use is never before its parent's, so the

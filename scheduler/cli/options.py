@@ -24,7 +24,10 @@ __all__ = [
     "add_pages",
     "add_time",
     "listed",
+    "listed_texts",
+    "not_negative",
     "positive",
+    "share_above_0",
     "tolerance",
     "whole",
 ]
@@ -32,7 +35,7 @@ __all__ = [
 DEFAULT_POLICIES = "fcfs,spf,sglang-lpm,lpm"
 WORKLOADS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
 DEFAULT_WORKLOAD = "sharegpt-like"
-FORMATS = ("radixcache", "bailian", "mooncake", "lmcache", "sharegpt", "openai")
+FORMATS = ("radixcache", "bailian", "mooncake", "lmcache", "sglang-log", "sharegpt", "openai")
 """Names of ``scheduler.trace.registry.FORMATS``, which ``--help`` does not import."""
 DEFAULT_MAX_NEW_TOKENS = 2048
 
@@ -84,6 +87,22 @@ def listed(parse: Callable[[str], Item]) -> Callable[[str], tuple[Item, ...]]:
     return parse_all
 
 
+def listed_texts(text: str) -> tuple[str, ...]:
+    """Take a comma-separated list of texts, none of them empty."""
+    parts = tuple(part.strip() for part in text.split(","))
+    if not all(parts):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty place")
+    return parts
+
+
+def share_above_0(text: str) -> float:
+    """Take a number above 0 and at most 1."""
+    value = positive(text)
+    if value > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0 and at most 1")
+    return value
+
+
 def tolerance(text: str) -> float:
     """Take a relative tolerance that rates of four digits can meet."""
     value = positive(text)
@@ -92,7 +111,8 @@ def tolerance(text: str) -> float:
     return value
 
 
-def _not_negative(text: str) -> float:
+def not_negative(text: str) -> float:
+    """Take a finite number of at least 0."""
     try:
         value = float(text)
     except ValueError:
@@ -265,7 +285,7 @@ def add_order(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--guard-kappa",
-        type=_not_negative,
+        type=not_negative,
         metavar="X",
         help="share of the backlog at arrival on top (default: 0.5 for orders with a guard)",
     )

@@ -15,6 +15,8 @@ from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
 from scheduler.cli.loaded import adapt_by
+from scheduler.cli.model_memory import notes_on_model
+from scheduler.cli.options_models import MODEL_OPTIONS
 from scheduler.cli.output import check_writable, emit, emit_runs, say
 from scheduler.cli.parsing import option_of
 from scheduler.cli.progress import counted, progress_bar
@@ -40,6 +42,7 @@ _LOOKUP_OPTIONS = {
         "max_new_tokens",
         "capacity_tokens",
         "page_size",
+        *MODEL_OPTIONS,
     ),
     *("eviction", "lookup", "last_token", "json", "csv", "output", "quiet"),
     *("cache_output", "visible_share"),
@@ -124,7 +127,7 @@ def _lookup(arguments: argparse.Namespace) -> int:
             last_token=arguments.last_token,
             cache_outputs=outputs,
         )
-    say(f"note: {note}" for note in notes_on(trace))
+    say(f"note: {note}" for note in [*notes_on(trace), *notes_on_model(arguments)])
     emit(arguments.output, _lookup_text(arguments, result))
     return 0
 

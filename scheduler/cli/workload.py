@@ -14,7 +14,7 @@ from scheduler.cli.closed_loop import SessionRows, read_sessions
 from scheduler.cli.loaded import Bounds, Requests, adapt_by, bounds_of, rate_of
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_time_scale, poisson, rate_time_scale, scaled
-from scheduler.sim.cost_model import CostModel
+from scheduler.sim.cost_model import StepCost
 from scheduler.trace import (
     PieceTokenizer,
     ReadOptions,
@@ -98,7 +98,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.requests)
 
-    def at(self, arguments: argparse.Namespace, cost: CostModel) -> Requests:
+    def at(self, arguments: argparse.Namespace, cost: StepCost) -> Requests:
         """Return the requests at the arrival times that were asked for.
 
         Cost: O(requests); keys are shared.
@@ -141,7 +141,7 @@ def seed_matters(arguments: argparse.Namespace) -> bool:
 
 
 def _timed(
-    arguments: argparse.Namespace, requests: list[Request], bounds: Bounds, cost: CostModel
+    arguments: argparse.Namespace, requests: list[Request], bounds: Bounds, cost: StepCost
 ) -> tuple[list[Request], dict[str, str | float | int | bool | None]]:
     """Return the requests at the arrival times that were asked for."""
     assumed: dict[str, str | float | int | bool | None] = {}

@@ -14,7 +14,7 @@ from scheduler.events import Event, Finished, FirstToken
 from scheduler.request import Request, RequestState, TokenIds
 from scheduler.results import Result
 from scheduler.scheduler import Scheduler
-from scheduler.sim.cost_model import CostModel, StepLoad
+from scheduler.sim.cost_model import StepCost, StepLoad
 from scheduler.sim.outputs import answer
 from scheduler.sim.source import RequestSource
 
@@ -82,7 +82,7 @@ class Simulation:
         self,
         scheduler: Scheduler,
         source: RequestSource,
-        cost: CostModel,
+        cost: StepCost,
         observer: RunObserver,
         *,
         check_every_step: bool = False,

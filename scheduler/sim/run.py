@@ -12,7 +12,7 @@ from scheduler.policies import SchedulePolicy
 from scheduler.request import Request, RequestState
 from scheduler.reserve import make_reserve
 from scheduler.scheduler import Scheduler
-from scheduler.sim.cost_model import CostModel
+from scheduler.sim.cost_model import CostModel, StepCost
 from scheduler.sim.engine import RunObserver, Simulation
 from scheduler.sim.fan_out import FanOut
 from scheduler.sim.source import OpenLoop, RequestSource
@@ -33,7 +33,7 @@ class RunSettings:
 
     An instance may have learned: give each run one of its own.
     """
-    cost: CostModel = field(default_factory=CostModel)
+    cost: StepCost = field(default_factory=CostModel)
 
     def __post_init__(self) -> None:
         page_size = self.scheduler.page_size

@@ -122,6 +122,8 @@ class TraceFormat:
     title: str
     recognises: Callable[[dict[str, Any]], bool]
     """Tell by one of a file's first rows."""
+    recognises_head: Callable[[Head], bool] = lambda head: False
+    """Tell by the head of a file that has no rows of JSON."""
     plan: Callable[[Head, ReadOptions], ReadPlan]
 
 

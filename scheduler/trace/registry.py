@@ -11,12 +11,21 @@ from scheduler.trace.mooncake import BAILIAN, MOONCAKE
 from scheduler.trace.native import NATIVE
 from scheduler.trace.openai import OPENAI
 from scheduler.trace.refused import refuse
+from scheduler.trace.sglang_log import SGLANG_LOG
 from scheduler.trace.sharegpt import SHAREGPT
 from scheduler.trace.source import Source
 
 __all__ = ["FORMATS", "open_trace"]
 
-FORMATS: tuple[TraceFormat, ...] = (NATIVE, BAILIAN, MOONCAKE, LMCACHE, SHAREGPT, OPENAI)
+FORMATS: tuple[TraceFormat, ...] = (
+    NATIVE,
+    BAILIAN,
+    MOONCAKE,
+    LMCACHE,
+    SGLANG_LOG,
+    SHAREGPT,
+    OPENAI,
+)
 """Every format that can be read; the first that recognises a file reads it."""
 
 
@@ -53,7 +62,10 @@ def _named(name: str) -> TraceFormat:
 
 
 def _found(head: Head) -> TraceFormat:
-    """Return the format that recognises the earliest of the first rows."""
+    """Return the format that recognises the head, or the earliest of the first rows."""
+    for form in FORMATS:
+        if form.recognises_head(head):
+            return form
     for row in head.rows:
         for form in FORMATS:
             if form.recognises(row):
