@@ -16,6 +16,7 @@ from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
 from scheduler.cli.loaded import adapt_by
 from scheduler.cli.options_explain import DEFAULT_PLACES
+from scheduler.cli.options_models import MODEL_OPTIONS
 from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.parsing import command_line, option_of
 from scheduler.cli.progress import counted, progress_bar
@@ -33,7 +34,7 @@ __all__ = ["run"]
 _LOOKUP_OPTIONS = {
     *("trace", "workload", "size", "seed", "format", "requests", "strict", "max_new_tokens"),
     *("capacity_tokens", "page_size", "eviction", "cache_output", "visible_share", "places"),
-    *("json", "output", "quiet"),
+    *("json", "output", "quiet", *MODEL_OPTIONS),
 }
 
 

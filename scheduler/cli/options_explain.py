@@ -15,6 +15,7 @@ from scheduler.cli.options import (
     add_time,
     whole,
 )
+from scheduler.cli.options_models import add_model
 
 __all__ = ["DEFAULT_PLACES", "add_explain"]
 
@@ -50,7 +51,7 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="NAME",
         help="the engine whose habits are simulated: ours, vllm, sglang (default: ours)",
     )
-    for add in (add_memory, add_engine, add_order, add_time, add_arrivals):
+    for add in (add_memory, add_model, add_engine, add_order, add_time, add_arrivals):
         add(parser)
     add_output(parser, csv=False)
     add_input(parser)

@@ -106,7 +106,7 @@ def test_a_scheduled_waterfall_does_not_split_what_was_evicted() -> None:
     advice = suggestions(found, ())
     assert [item.loss for item in advice] == ["evicted", "in flight"]
     text = format_explanation(Explanation(found, None, False, advice))
-    assert "evicted: cached before, and given up             50   31.25" in text
+    assert "evicted: cached before, and given up 50 31.25" in " ".join(text.split())
     assert "by fcfs, each at its first admission" in text
     assert "optimal eviction" not in text
 

@@ -89,6 +89,7 @@ def test_answers_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
         (("--eviction", "none", "--policy", "lpm"), "eviction is 'none': use one of"),
         (("--rate", "4"), "--rate does nothing without --policy"),
         (("--preset", "vllm"), "--preset does nothing without --policy"),
+        (("--model", "llama-3.1-8b", "--gpu", "h100-sxm"), "--gpu does nothing without --policy"),
         (("--places", "1", "--policy", "lpm"), "--places does nothing with --policy"),
         (("--preset", "vllm,sglang", "--policy", "lpm"), "explain runs one preset"),
         (("--policy", "best"), "best"),
