@@ -152,6 +152,8 @@ def test_equal_prefixes_have_equal_digests() -> None:
     assert mine[0] == theirs[0]
     assert mine[1] != theirs[1]
     assert page_digests(PrefixKey([1, 2], NAMESPACES[1]), 2)[0] != mine[0]
+    assert not page_digests(PrefixKey.from_block_ids([], 16), 16)
+    assert not page_digests(PrefixKey([1]), 2)
 
 
 def test_an_empty_trace_loses_nothing() -> None:
