@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from itertools import islice
 
-from radixcache import EVICTION_POLICIES
+from radixcache import EVICTION_POLICIES, KeyKind
 from radixcache.errors import ConfigError
 from scheduler.analysis.admission_losses import AdmissionLosses, WatchedCache
 from scheduler.analysis.explanation import Explanation, explain, suggestions
@@ -74,7 +74,7 @@ def _looked_up(arguments: argparse.Namespace) -> Explanation:
             page_size,
             capacity_pages=capacity_tokens // page_size,
             policy=arguments.eviction,
-            cached_outputs=arguments.cache_output != "none",
+            cached_outputs=_outputs_cached(arguments, trace.kind),
             quote=quoter.quote,
             context=quoter.quote_end,
             most_places=DEFAULT_PLACES if arguments.places is None else arguments.places,
@@ -106,9 +106,14 @@ def _scheduled(arguments: argparse.Namespace) -> Explanation:
         policy,
         loaded.bounds.optimal,
         settings.capacity_pages,
-        cached_outputs=arguments.cache_output != "none",
+        cached_outputs=_outputs_cached(arguments, loaded.kind),
     )
     return Explanation(waterfall, None, False, suggestions(waterfall, ()))
+
+
+def _outputs_cached(arguments: argparse.Namespace, kind: KeyKind) -> bool:
+    """Tell whether any answer can stay cached: block-hash traces have no ids of theirs."""
+    return arguments.cache_output != "none" and kind is not KeyKind.BLOCKS
 
 
 def _text(arguments: argparse.Namespace, explanation: Explanation) -> str:

@@ -69,6 +69,7 @@ def test_block_ids_show_no_places(capsys: pytest.CaptureFixture[str], tmp_path: 
     ran = run(capsys, "explain", path, "--quiet")
     assert ran.code == 0
     assert "none can be seen" in ran.out
+    assert "outputs not cached" in ran.out
     assert json.loads(run(capsys, "explain", path, "--json").out)["waterfall"]["hit_tokens"] == 1024
 
 
