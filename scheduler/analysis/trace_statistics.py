@@ -12,6 +12,7 @@ from radixcache import Namespace
 from scheduler.optimal import DEFAULT_EXACT_LIMIT_BYTES, OptimalMeter, computed_key
 from scheduler.report.metrics import percentile
 from scheduler.request import Request
+from scheduler.samples import each_sample
 
 __all__ = ["Lengths", "TraceStatistics", "format_statistics", "trace_statistics"]
 
@@ -90,7 +91,8 @@ def trace_statistics(
 ) -> TraceStatistics:
     """Read the requests once, in arrival order, and say what they allow.
 
-    ``skipped`` is read when the requests are exhausted, so a reader's own counter will do.
+    A request for several samples counts as many. ``skipped`` is read when the requests are
+    exhausted, so a reader's own counter will do.
 
     Cost: `OptimalMeter.add` a request. Memory: the meter's, and 16 bytes a request.
     """
@@ -100,7 +102,7 @@ def trace_statistics(
     sessions: set[str] = set()
     first, last = math.inf, -math.inf
     full_pages = seen_tokens = 0
-    for request in requests:
+    for request in each_sample(requests):
         prompts.append(request.prompt_tokens)
         if request.recorded_output_tokens is not None:
             outputs.append(request.recorded_output_tokens)

@@ -112,6 +112,7 @@ def _row(request: Request, latest: dict[str, tuple[str, PrefixKey]]) -> dict[str
         ("max_match_tokens", request.max_match_tokens, None),
         ("samples", request.samples, 1),
         ("abort_after_s", request.abort_after_s, None),
+        ("abort_after_tokens", request.abort_after_tokens, None),
     )
     row |= {field: value for field, value, default in optional if value != default}
     return row

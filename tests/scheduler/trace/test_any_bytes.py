@@ -19,6 +19,7 @@ FIELDS = [
     "kind", "page_size", "notes", "rid", "t", "tokens", "text", "block_ids", "after", "keep", "n",
     "max_new", "output_ids", "output_text", "output_tokens", "namespace", "session", "client",
     "priority", "cache_output", "visible_tokens", "max_match_tokens", "samples", "abort_after_s",
+    "abort_after_tokens",
     "conversations", "conversation", "messages", "items", "id", "system", "tools", "model",
     "max_tokens", "body", "payload", "text_input", "custom_id", "cache_salt", "prompt_logprobs",
     "input", "output", "session_id", "user", "output_length", "prompt",
