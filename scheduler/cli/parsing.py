@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import NoReturn, TypeAlias
 
 from radixcache.errors import ConfigError
@@ -49,6 +50,14 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message} (see '{self.prog} --help')")
+
+
+class _Version(argparse.Action):
+    """Print the version; the metadata are read only for that."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(f"radixcache {import_module('scheduler.cli.version').installed_version()}")
+        parser.exit()
 
 
 def _add_runs(parser: argparse.ArgumentParser) -> None:
@@ -186,6 +195,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
         prog="radixcache",
         description="Replay LLM traffic against prefix caches and scheduling orders.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
     for add in (
         _add_compare,
