@@ -31,6 +31,7 @@ from scheduler.cli.options import (
     whole,
 )
 from scheduler.cli.options_calibrate import add_calibrate
+from scheduler.cli.options_convert import add_convert
 from scheduler.cli.options_curve import add_curve
 from scheduler.cli.options_models import add_model
 from scheduler.cli.options_validate import add_validate
@@ -204,6 +205,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
         add_curve,
         _add_inspect,
         add_whatif,
+        add_convert,
         _add_generate,
         add_calibrate,
         add_validate,
