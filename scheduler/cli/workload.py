@@ -16,9 +16,11 @@ from scheduler.request import Request
 from scheduler.sim.arrivals import load_time_scale, poisson, rate_time_scale, scaled
 from scheduler.sim.cost_model import StepCost
 from scheduler.trace import (
+    PieceTokenizer,
     ReadOptions,
     Trace,
     Workload,
+    load_tokenizer,
     make_workload,
     open_trace,
     spread_ticks,
@@ -45,8 +47,21 @@ def opened(arguments: argparse.Namespace, *, partial_block: bool = False) -> Tra
         strict=arguments.strict,
         max_new_tokens=arguments.max_new_tokens,
         partial_block=partial_block,
+        tokenizer=load_tokenizer(arguments.tokenizer or PieceTokenizer.name),
     )
-    return open_trace(arguments.trace, format=arguments.format, options=options)
+    trace = open_trace(arguments.trace, format=arguments.format, options=options)
+    if arguments.tokenizer is not None and not _reads_text(trace):
+        raise ConfigError(
+            f"--tokenizer does nothing with {trace.path} ({trace.title}), which holds no text: "
+            "leave it out"
+        )
+    return trace
+
+
+def _reads_text(trace: Trace) -> bool:
+    """Tell whether a reader may need the tokenizer; rows of the own format may mix."""
+    said = any("tokenizer" in sentence for sentence in trace.assumptions)
+    return said or (trace.format == "radixcache" and trace.kind is KeyKind.TOKENS)
 
 
 def title_of(source: Trace | Workload) -> str:
