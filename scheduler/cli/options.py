@@ -35,7 +35,10 @@ __all__ = [
 DEFAULT_POLICIES = "fcfs,spf,sglang-lpm,lpm"
 WORKLOADS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
 DEFAULT_WORKLOAD = "sharegpt-like"
-FORMATS = ("radixcache", "bailian", "mooncake", "lmcache", "sglang-log", "sharegpt", "openai")
+FORMATS = (
+    *("radixcache", "bailian", "mooncake", "lmcache", "sglang-log"),
+    *("wildchat", "lmsys", "sharegpt", "openai"),
+)
 """Names of ``scheduler.trace.registry.FORMATS``, which ``--help`` does not import."""
 DEFAULT_MAX_NEW_TOKENS = 2048
 
