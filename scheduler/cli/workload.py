@@ -18,6 +18,7 @@ from scheduler.sim.cost_model import StepCost
 from scheduler.trace import (
     PieceTokenizer,
     ReadOptions,
+    Tokenizer,
     Trace,
     Workload,
     load_tokenizer,
@@ -34,20 +35,34 @@ __all__ = [
     "read_rows",
     "seed_matters",
     "title_of",
+    "tokenizer_of",
 ]
 
 DEFAULT_PAGE_SIZE = 64
 
 
-def opened(arguments: argparse.Namespace, *, partial_block: bool = False) -> Trace | Workload:
-    """Open the trace that the command line names, or make its workload."""
+def tokenizer_of(arguments: argparse.Namespace) -> Tokenizer:
+    """Return the tokenizer of the command line. Raises: ConfigError."""
+    return load_tokenizer(arguments.tokenizer or PieceTokenizer.name)
+
+
+def opened(
+    arguments: argparse.Namespace,
+    *,
+    partial_block: bool = False,
+    tokenizer: Tokenizer | None = None,
+) -> Trace | Workload:
+    """Open the trace that the command line names, or make its workload.
+
+    ``tokenizer`` is what ``tokenizer_of`` gave, where it is asked for text afterwards.
+    """
     if arguments.trace is None:
         return make_workload(arguments.workload, seed=arguments.seed, size=arguments.size)
     options = ReadOptions(
         strict=arguments.strict,
         max_new_tokens=arguments.max_new_tokens,
         partial_block=partial_block,
-        tokenizer=load_tokenizer(arguments.tokenizer or PieceTokenizer.name),
+        tokenizer=tokenizer or tokenizer_of(arguments),
     )
     trace = open_trace(arguments.trace, format=arguments.format, options=options)
     if arguments.tokenizer is not None and not _reads_text(trace):
