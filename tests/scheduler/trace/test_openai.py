@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from radixcache import Namespace
+from scheduler.analysis.capacity_curve import capacity_curve
 from scheduler.analysis.trace_statistics import trace_statistics
 from scheduler.lookup import lookup_replay
 from scheduler.optimal import optimal_prefill
@@ -87,6 +88,7 @@ def test_every_sample_is_counted_by_lookup_optimum_and_statistics(tmp_path: Path
     assert lookup_replay(many, 1) == lookup_replay(apart, 1)
     assert lookup_replay(many, 1, policy="optimal") == lookup_replay(apart, 1, policy="optimal")
     assert optimal_prefill(many, 1) == optimal_prefill(apart, 1)
+    assert capacity_curve(many, 1).to_json() == capacity_curve(apart, 1).to_json()
     statistics = [replace(trace_statistics(rows, 1), span_s=0) for rows in (many, apart)]
     assert statistics[0] == statistics[1]
     assert statistics[0].requests == 4
