@@ -18,6 +18,7 @@ from radixcache.errors import KeyKindError
 from scheduler.lookup_cache import HitCounts, LookupCache, last_token_cap
 from scheduler.optimal import computed_key
 from scheduler.request import Request
+from scheduler.samples import each_sample
 
 __all__ = ["LookupResult", "OptimalEviction", "lookup_replay"]
 
@@ -110,6 +111,7 @@ def lookup_replay(
 ) -> LookupResult:
     """Replay the requests in the order given and return the hit rates.
 
+    A request for several samples counts as many requests, one after another.
     ``capacity_pages`` None is unbounded. ``policy="optimal"`` evicts the page with the
     farthest next use, and for that reads all requests first. With ``cache_outputs`` a request
     also leaves its recorded output, as its ``cache_output`` says, to the requests after it.
@@ -118,6 +120,7 @@ def lookup_replay(
     cache, for ``optimal`` the requests and 8 bytes a page of each.
     Raises: ConfigError for a capacity below one page; KeyKindError for mixed kinds of keys.
     """
+    requests = each_sample(requests)
     uses: Sequence[array[int]] = ()
     optimal: OptimalEviction | None = None
     if policy == "optimal":

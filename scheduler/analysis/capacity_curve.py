@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scheduler.analysis.stack_distances import StackDistances
 from scheduler.analysis.touches import TouchRule
 from scheduler.request import Request
+from scheduler.samples import each_sample
 
 __all__ = ["CapacityCurve", "Int64s", "Sample", "capacity_curve", "curve_of"]
 
@@ -188,7 +189,7 @@ def capacity_curve(
     last_token: bool = True,
     cached_outputs: bool = False,
 ) -> CapacityCurve:
-    """Read the requests once, in arrival order, and return the curve.
+    """Read the requests once, every sample one, in arrival order, and return the curve.
 
     At every capacity it equals `scheduler.lookup.lookup_replay` with LRU eviction and the same
     ``last_token`` and cached outputs.
@@ -198,7 +199,7 @@ def capacity_curve(
     """
     rule = TouchRule(page_size, last_token=last_token, cached_outputs=cached_outputs)
     distances = StackDistances(rule)
-    for request in requests:
+    for request in each_sample(requests):
         distances.add(request)
     return curve_of(distances)
 

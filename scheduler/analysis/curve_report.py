@@ -12,6 +12,7 @@ from scheduler.analysis.stack_distances import StackDistances
 from scheduler.analysis.touches import TouchRule
 from scheduler.optimal import OptimalBound, OptimalMeter, computed_key
 from scheduler.request import Request
+from scheduler.samples import each_sample
 
 __all__ = ["CurveReport", "CurveRow", "OptimumCurve", "curve_report", "shown_capacities"]
 
@@ -113,7 +114,7 @@ def curve_report(
     seed: int = 0,
     kv_bytes_per_token: float | None = None,
 ) -> CurveReport:
-    """Read the requests once, in arrival order, and return the report.
+    """Read the requests once, every sample one, in arrival order, and return the report.
 
     ``capacities`` are pages; None takes 1, 2 and 5 times powers of 10 from the longest request
     to where more adds nothing. A sample knows no optimum of its own.
@@ -127,7 +128,7 @@ def curve_report(
         else SampledDistances(rule, rate=sample_rate, seed=seed)
     )
     meter = OptimalMeter(rule.page_size)
-    for request in requests:
+    for request in each_sample(requests):
         distances.add(request)
         if rule.last_token:
             meter.add(

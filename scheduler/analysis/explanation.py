@@ -11,6 +11,7 @@ from scheduler.analysis.losses import LossWaterfall, loss_waterfall
 from scheduler.analysis.prefix_trie import DEFAULT_LIMIT_BYTES, PrefixTrie
 from scheduler.analysis.spans import spans_of
 from scheduler.request import Request
+from scheduler.samples import each_sample
 
 __all__ = ["WORTH_SAYING", "Explanation", "Suggestion", "explain", "suggestions"]
 
@@ -79,7 +80,7 @@ def explain(
     trie = PrefixTrie(limit_bytes=limit_bytes)
 
     def watched() -> Iterator[Request]:
-        for request in requests():
+        for request in each_sample(requests()):
             if request.key.kind is not KeyKind.BLOCKS:
                 trie.add(request.key)
             yield request

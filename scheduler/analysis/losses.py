@@ -34,6 +34,7 @@ from scheduler.lookup import lookup_replay
 from scheduler.lookup_cache import LookupCache, usable_tokens
 from scheduler.optimal import DEFAULT_EXACT_LIMIT_BYTES, OptimalBound, OptimalMeter, computed_key
 from scheduler.request import Request
+from scheduler.samples import each_sample
 
 __all__ = ["LossWaterfall", "TokenLosses", "loss_waterfall", "page_digests"]
 
@@ -135,8 +136,8 @@ def loss_waterfall(
 ) -> LossWaterfall:
     """Look the requests up in the order given and say where their tokens went.
 
-    ``on_request`` is told each request's own losses. ``cached_outputs`` keeps recorded outputs
-    for the requests after it. The eviction-policy loss takes a second replay, with the optimal
+    A request for several samples counts as many. ``on_request`` is told each one's own losses.
+    ``cached_outputs`` keeps recorded outputs for the requests after it. The eviction-policy loss takes a second replay, with the optimal
     eviction of the same order; it is skipped where nothing was evicted.
 
     Cost: two lookup replays and a hash a page. Memory: the cache twice, 70 bytes a distinct
@@ -147,7 +148,7 @@ def loss_waterfall(
     replay = _Replay(page_size, capacity_pages, policy, cached_outputs)
     totals = [0] * len(TokenLosses._fields)
     paths: list[Request] = []
-    for request in requests:
+    for request in each_sample(requests):
         whole = computed_key(request) if cached_outputs else None
         losses, digests = replay.serve(request, whole)
         totals = [total + part for total, part in zip(totals, losses, strict=True)]

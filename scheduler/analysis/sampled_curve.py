@@ -27,6 +27,7 @@ from scheduler.analysis.prefix_hashes import prefix_hashes
 from scheduler.analysis.stack_distances import PagesByRequest
 from scheduler.analysis.touches import Touch, TouchRule
 from scheduler.request import Request
+from scheduler.samples import each_sample
 
 __all__ = ["SampledDistances", "sampled_curve"]
 
@@ -164,7 +165,7 @@ def sampled_curve(
     last_token: bool = True,
     cached_outputs: bool = False,
 ) -> CapacityCurve:
-    """Read the requests once, in arrival order, and return an estimate of the curve.
+    """Read the requests once, every sample one, in arrival order, and estimate the curve.
 
     The same seed gives the same sample. At a rate of 1 it equals
     `scheduler.analysis.capacity_curve.capacity_curve`.
@@ -173,7 +174,7 @@ def sampled_curve(
     """
     rule = TouchRule(page_size, last_token=last_token, cached_outputs=cached_outputs)
     distances = SampledDistances(rule, rate=rate, seed=seed)
-    for request in requests:
+    for request in each_sample(requests):
         distances.add(request)
     return distances.curve()
 

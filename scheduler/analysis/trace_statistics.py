@@ -15,6 +15,7 @@ from scheduler.analysis.sharing import SharedPrefix, shared_prefixes
 from scheduler.optimal import DEFAULT_EXACT_LIMIT_BYTES, OptimalMeter, computed_key
 from scheduler.report.metrics import percentile
 from scheduler.request import Request
+from scheduler.samples import each_sample
 
 __all__ = [
     "Burstiness",
@@ -228,8 +229,9 @@ def trace_statistics(
 ) -> TraceStatistics:
     """Read the requests once, in arrival order, and say what they allow.
 
-    ``skipped`` is read when the requests are exhausted, so a reader's own counter will do.
-    With ``sharing``, an empty trie, the shared prefixes are found too; ``quote`` writes them.
+    A request for several samples counts as many. ``skipped`` is read when the requests are
+    exhausted, so a reader's own counter will do. With ``sharing``, an empty trie, the shared
+    prefixes are found too; ``quote`` writes them.
 
     Cost: two `OptimalMeter.add` a request, and one `PrefixTrie.add`. Memory: that of these,
     16 bytes a request, a count a session and a minute.
@@ -237,7 +239,7 @@ def trace_statistics(
     tally = _Tally(page_size)
     with_outputs = _Hits(page_size, cached_outputs, exact_limit_bytes)
     prompts_only = _Hits(page_size, False, exact_limit_bytes) if cached_outputs else None
-    for request in requests:
+    for request in each_sample(requests):
         tally.add(request)
         with_outputs.add(request)
         if request.key.kind is KeyKind.BLOCKS:

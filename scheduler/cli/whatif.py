@@ -29,9 +29,9 @@ from scheduler.cli.parsing import command_line
 from scheduler.cli.progress import Bar, counted, progress_bar
 from scheduler.cli.runs import capacity_of
 from scheduler.cli.version import installed_version
-from scheduler.cli.workload import DEFAULT_PAGE_SIZE, notes_on, opened, title_of
+from scheduler.cli.workload import DEFAULT_PAGE_SIZE, notes_on, opened, title_of, tokenizer_of
 from scheduler.request import Request
-from scheduler.trace import PieceTokenizer, Trace, Workload
+from scheduler.trace import Trace, Workload
 
 __all__ = ["run"]
 
@@ -127,7 +127,7 @@ def _edits(
         edits.append(MoveSpans(spans))
     if arguments.strip_reasoning:
         marks = arguments.reasoning_marks or DEFAULT_MARKS
-        tokenizer = PieceTokenizer()
+        tokenizer = tokenizer_of(arguments)
         edits.append(StripReasoning(*(PrefixKey(tokenizer.encode(mark)).data for mark in marks)))
     if arguments.drop_outputs:
         edits.append(DropOutputs())

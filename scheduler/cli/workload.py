@@ -21,6 +21,7 @@ from scheduler.trace import (
     Tokenizer,
     Trace,
     Workload,
+    load_tokenizer,
     make_workload,
     open_trace,
     spread_ticks,
@@ -34,9 +35,15 @@ __all__ = [
     "read_rows",
     "seed_matters",
     "title_of",
+    "tokenizer_of",
 ]
 
 DEFAULT_PAGE_SIZE = 64
+
+
+def tokenizer_of(arguments: argparse.Namespace) -> Tokenizer:
+    """Return the tokenizer of the command line. Raises: ConfigError."""
+    return load_tokenizer(arguments.tokenizer or PieceTokenizer.name)
 
 
 def opened(
@@ -47,7 +54,7 @@ def opened(
 ) -> Trace | Workload:
     """Open the trace that the command line names, or make its workload.
 
-    ``tokenizer`` reads the text of a trace; it can be asked for text afterwards.
+    ``tokenizer`` is what ``tokenizer_of`` gave, where it is asked for text afterwards.
     """
     if arguments.trace is None:
         return make_workload(arguments.workload, seed=arguments.seed, size=arguments.size)
@@ -55,9 +62,21 @@ def opened(
         strict=arguments.strict,
         max_new_tokens=arguments.max_new_tokens,
         partial_block=partial_block,
-        tokenizer=tokenizer or PieceTokenizer(),
+        tokenizer=tokenizer or tokenizer_of(arguments),
     )
-    return open_trace(arguments.trace, format=arguments.format, options=options)
+    trace = open_trace(arguments.trace, format=arguments.format, options=options)
+    if arguments.tokenizer is not None and not _reads_text(trace):
+        raise ConfigError(
+            f"--tokenizer does nothing with {trace.path} ({trace.title}), which holds no text: "
+            "leave it out"
+        )
+    return trace
+
+
+def _reads_text(trace: Trace) -> bool:
+    """Tell whether a reader may need the tokenizer; rows of the own format may mix."""
+    said = any("tokenizer" in sentence for sentence in trace.assumptions)
+    return said or (trace.format == "radixcache" and trace.kind is KeyKind.TOKENS)
 
 
 def title_of(source: Trace | Workload) -> str:

@@ -8,9 +8,10 @@ Each row is one request, its history included::
 
 The prompt is all messages (``prompt`` or ``text_input`` alone are text without a template);
 a last message of the assistant is the recorded answer. Different models share nothing, nor
-do different values of ``cache_salt``. ``n`` > 1 samples are n requests, and n rows. A request
-for prompt log-probabilities can use no cached prefix. ``timestamp`` counts milliseconds,
-as AIPerf has it, when the first row has one; else the rows arrive at a nominal rate.
+do different values of ``cache_salt``. ``n`` is ``Request.samples``; a recorded answer is that
+of the first. A request for prompt log-probabilities can use no cached prefix. ``timestamp``
+counts milliseconds, as AIPerf has it, when the first row has one; else the rows arrive at a
+nominal rate.
 """
 
 from __future__ import annotations
@@ -70,12 +71,12 @@ class _RequestRows:
         """Yield (line, request) in file order and count every row."""
         names = UniqueNames()
 
-        def make(line: Line) -> tuple[Request, int, float | None]:
+        def make(line: Line) -> tuple[Request, float | None]:
             row = row_of(line, summary)
             arrival_s = clock.seconds(time_of(row, "timestamp")) if self.timed else None
-            return *self._request(row, line[0], summary), arrival_s
+            return self._request(row, line[0], summary), arrival_s
 
-        for line, (request, samples, arrival_s) in made_rows(
+        for line, (request, arrival_s) in made_rows(
             objects_in(source, self.head.data, summary),
             make,
             summary,
@@ -84,15 +85,11 @@ class _RequestRows:
         ):
             time_s = summary.requests / self.options.rate_per_s if arrival_s is None else arrival_s
             name = names.claim(request.rid, line, summary)
-            for sample in range(samples):
-                summary.took()
-                rid = name if samples == 1 else names.claim(f"{name}#{sample + 1}", line, summary)
-                yield line, replace(request, rid=rid, arrival_s=time_s)
+            summary.took()
+            yield line, replace(request, rid=name, arrival_s=time_s)
 
-    def _request(
-        self, row: dict[str, Any], line: int, summary: TraceSummary
-    ) -> tuple[Request, int]:
-        """Check one row and make its request; also say how many samples it wants."""
+    def _request(self, row: dict[str, Any], line: int, summary: TraceSummary) -> Request:
+        """Check one row and make its request."""
         body = next((row[k] for k in ("body", "payload") if isinstance(row.get(k), dict)), row)
         asked = self._asked(body, line, summary)
         if not len(asked.key):
@@ -104,11 +101,10 @@ class _RequestRows:
         most = max(self.options.max_new_tokens, output_tokens or 0)
         for key in ("max_tokens", "max_completion_tokens"):
             most = count_of(body, key, least=1, default=most)
-        samples = samples_of(body, "n")
         output_ids = None
         if asked.output is not None:
             output_ids = tuple(PrefixKey.from_packed(asked.output, KeyKind.TOKENS).tokens())
-        request = Request(
+        return Request(
             rid=name_of(row, "custom_id") or f"line {line}",
             key=asked.key,
             prompt_tokens=len(asked.key),
@@ -116,10 +112,10 @@ class _RequestRows:
             client_id=name_of(body, "user"),
             session_id=name_of(row, "session_id"),
             max_match_tokens=0 if body.get("prompt_logprobs") is not None else None,
+            samples=samples_of(body, "n"),
             recorded_output_tokens=output_tokens,
             recorded_output_ids=output_ids,
         )
-        return request, samples
 
     def _asked(self, body: dict[str, Any], line: int, summary: TraceSummary) -> _Asked:
         """Return the prompt, and the answer when the row ends with one."""

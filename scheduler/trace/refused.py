@@ -62,8 +62,8 @@ REFUSED = (
         _columns("prompt_size", "token_size"),
     ),
     _Refused(
-        "a Parquet file",
-        "export it as JSONL with a 'conversations' or 'messages' list a row",
+        "a Parquet file that was packed once more",
+        "unpack it and give the .parquet file",
         lambda head: head.data.startswith(b"PAR1"),
     ),
     _Refused(

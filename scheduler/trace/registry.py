@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from radixcache.errors import ConfigError, TraceError
+from scheduler.trace.chat_datasets import LMSYS, WILDCHAT
 from scheduler.trace.formats import Head, ReadOptions, Trace, TraceFormat
 from scheduler.trace.lmcache import LMCACHE
 from scheduler.trace.mooncake import BAILIAN, MOONCAKE
@@ -23,6 +24,8 @@ FORMATS: tuple[TraceFormat, ...] = (
     MOONCAKE,
     LMCACHE,
     SGLANG_LOG,
+    WILDCHAT,
+    LMSYS,
     SHAREGPT,
     OPENAI,
 )

@@ -2,7 +2,7 @@
 
 Reads in bounded memory: one chunk and one line at a time. gzip is known by its magic
 bytes, not by the file's name. A gzip stream that is cut or damaged gives everything before
-the damage, and says so in the summary.
+the damage, and says so in the summary. A Parquet file, known likewise, comes as lines of JSON.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from radixcache.errors import TraceError
+from scheduler.trace.parquet import PARQUET_MAGIC, ParquetLines
 from scheduler.trace.summary import TraceSummary
 
 __all__ = ["CHUNK_BYTES", "MAX_LINE_BYTES", "Line", "Source"]
@@ -111,14 +112,16 @@ def _split(chunks: Iterator[bytes]) -> Iterator[bytes | None]:
         yield b"".join(parts) if held_bytes <= MAX_LINE_BYTES else None
 
 
-def _unpacked(raw: BinaryIO) -> BinaryIO | gzip.GzipFile:
-    """Return the file itself, or a gzip reader over it, by its first two bytes."""
-    start = raw.read(len(GZIP_MAGIC))
+def _unpacked(raw: BinaryIO) -> BinaryIO | gzip.GzipFile | ParquetLines:
+    """Return the file itself, or a reader over it, by its first bytes."""
+    start = raw.read(len(PARQUET_MAGIC))
     raw.seek(0)
-    return gzip.GzipFile(fileobj=raw, mode="rb") if start == GZIP_MAGIC else raw
+    if start == PARQUET_MAGIC:
+        return ParquetLines(raw, raw.name)
+    return gzip.GzipFile(fileobj=raw, mode="rb") if start.startswith(GZIP_MAGIC) else raw
 
 
-def _read(stream: BinaryIO | gzip.GzipFile, summary: TraceSummary) -> bytes:
+def _read(stream: BinaryIO | gzip.GzipFile | ParquetLines, summary: TraceSummary) -> bytes:
     """Read the next chunk; what a damaged gzip stream still gives, then nothing."""
     try:
         return (

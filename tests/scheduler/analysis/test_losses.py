@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,10 @@ def test_it_adds_up_on_the_real_traces(
     assert [sum(part) for part in parts] == [one.prompt_tokens for one in requests]
     assert all(min(part) >= 0 for part in parts)
     assert sum(map(sum, parts)) == found.prompt_tokens
+
+
+def test_every_sample_is_a_request() -> None:
+    one = request([1, 2, 3, 4, 5])
+    found, parts = told([replace(one, samples=3)], 2)
+    assert found.requests == 3
+    assert [part.hit for part in parts] == [0, 4, 4]

@@ -137,6 +137,15 @@ def test_reasoning_is_found_by_its_marks(capsys: Capture, tmp_path: Path) -> Non
     assert row["strip reasoning"]["edited_requests"] == 90
 
 
+def test_reasoning_is_found_with_the_tokenizer_that_read_the_trace(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    pytest.importorskip("tokenizers", reason="needs the extra `tokenizers`")
+    path = conversations(tmp_path / "chat.json", marks=("<think>", "</think>"))
+    rows = answered(capsys, path, "--strip-reasoning", "--tokenizer", "deepseek")["rows"]
+    assert rows["strip reasoning"]["edited_requests"] == 90
+
+
 def test_tenants_are_clients(capsys: Capture, tmp_path: Path) -> None:
     prompt = json.dumps(list(range(64)))
     path = write_rows(

@@ -19,9 +19,11 @@ FIELDS = [
     "kind", "page_size", "notes", "rid", "t", "tokens", "text", "block_ids", "after", "keep", "n",
     "max_new", "output_ids", "output_text", "output_tokens", "namespace", "session", "client",
     "priority", "cache_output", "visible_tokens", "max_match_tokens", "samples", "abort_after_s",
+    "abort_after_tokens",
     "conversations", "conversation", "messages", "items", "id", "system", "tools", "model",
     "max_tokens", "body", "payload", "text_input", "custom_id", "cache_salt", "prompt_logprobs",
-    "input", "output", "session_id", "user", "output_length", "prompt",
+    "conversation_id", "conversation_hash", "hashed_ip", "input", "output", "session_id", "user",
+    "output_length", "prompt",
 ]  # fmt: skip
 scalars: st.SearchStrategy[Any] = (
     st.none()
@@ -49,13 +51,14 @@ messages = st.lists(
             "value": values,
             "content": values | st.lists(st.fixed_dictionaries({"type": scalars, "text": values})),
             "tool_calls": values,
+            "timestamp": scalars | st.sampled_from(["2024-05-01T10:00:00Z", 1.7e12]),
         },
     )
     | scalars,
     max_size=4,
 )
 talk = st.dictionaries(
-    st.sampled_from(["conversations", "messages", "items", "body"]),
+    st.sampled_from(["conversations", "conversation", "messages", "items", "body"]),
     messages | st.fixed_dictionaries({"messages": messages, "n": scalars}),
     min_size=1,
     max_size=2,
@@ -79,6 +82,8 @@ starts = st.sampled_from(
         b'[{"id":"a_0","conversations":[{"from":"human","value":"Hi"}]},',
         b'{"model":"m","messages":[{"role":"user","content":"Hi"}]}\n',
         b'{"timestamp":1,"input":"Hi","output":"x","session_id":"s"}\n',
+        b'{"conversation_id":"c","model":"m","conversation":[{"role":"user","content":"Hi"}]}\n',
+        b"PAR1",
     ]
 )
 

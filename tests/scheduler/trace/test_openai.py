@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from radixcache import Namespace
+from scheduler.analysis.capacity_curve import capacity_curve
+from scheduler.analysis.trace_statistics import trace_statistics
+from scheduler.lookup import lookup_replay
+from scheduler.optimal import optimal_prefill
 from scheduler.trace import ReadOptions, Trace, open_trace
 from scheduler.trace.chat_template import ChatEncoder, ChatTemplate
 from scheduler.trace.tokenizer import PieceTokenizer
@@ -69,11 +74,24 @@ def test_batch_row_is_read_from_its_body(tmp_path: Path) -> None:
     assert first.key.data == ENCODER.message("system", '{"name": "f"}') + PROMPT
 
 
-def test_samples_of_one_prompt_are_requests(tmp_path: Path) -> None:
+def test_several_answers_to_one_prompt_are_samples_of_one_request(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, [{"model": "m", "messages": [HI], "n": 3}])
-    assert [r.rid for r in trace] == ["line 1#1", "line 1#2", "line 1#3"]
-    assert len({r.key.data for r in trace}) == len({r.arrival_s for r in trace}) == 1
-    assert trace.summary.rows == trace.summary.requests == 3
+    (request,) = trace
+    assert (request.rid, request.samples) == ("line 1", 3)
+    assert trace.summary.rows == trace.summary.requests == 1
+
+
+def test_every_sample_is_counted_by_lookup_optimum_and_statistics(tmp_path: Path) -> None:
+    alone = {"model": "m", "messages": [HI]}
+    many = list(trace_of(tmp_path, [alone | {"n": 3}, alone]))
+    apart = list(trace_of(tmp_path, [alone] * 4))
+    assert lookup_replay(many, 1) == lookup_replay(apart, 1)
+    assert lookup_replay(many, 1, policy="optimal") == lookup_replay(apart, 1, policy="optimal")
+    assert optimal_prefill(many, 1) == optimal_prefill(apart, 1)
+    assert capacity_curve(many, 1).to_json() == capacity_curve(apart, 1).to_json()
+    statistics = [replace(trace_statistics(rows, 1), span_s=0) for rows in (many, apart)]
+    assert statistics[0] == statistics[1]
+    assert statistics[0].requests == 4
 
 
 def test_prompt_log_probabilities_use_no_cached_prefix(tmp_path: Path) -> None:
