@@ -137,8 +137,9 @@ def loss_waterfall(
     """Look the requests up in the order given and say where their tokens went.
 
     A request for several samples counts as many. ``on_request`` is told each one's own losses.
-    ``cached_outputs`` keeps recorded outputs for the requests after it. The eviction-policy loss takes a second replay, with the optimal
-    eviction of the same order; it is skipped where nothing was evicted.
+    ``cached_outputs`` keeps recorded outputs for the requests after it. The eviction-policy
+    loss takes a second replay, with the optimal eviction of the same order; it is skipped
+    where nothing was evicted.
 
     Cost: two lookup replays and a hash a page. Memory: the cache twice, 70 bytes a distinct
     page and 8 bytes a page of all prompts with their outputs, and what `OptimalMeter` takes.
