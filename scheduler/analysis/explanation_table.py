@@ -12,6 +12,8 @@ from scheduler.analysis.losses import LossWaterfall
 __all__ = ["format_explanation", "percentages", "waterfall_rows"]
 
 _WIDTH = 88
+_HARD_SPACE = "\u00a0"
+"""No line ends between a number and its unit."""
 
 
 def waterfall_rows(waterfall: LossWaterfall) -> list[tuple[str, int]]:
@@ -74,7 +76,7 @@ def format_explanation(explanation: Explanation) -> str:
             for item in explanation.suggestions
         ]
         parts.append("what to do\n" + "\n".join(lines) + "\n")
-    return "\n".join(parts)
+    return "\n".join(parts).replace(_HARD_SPACE, " ")
 
 
 def _waterfall_text(waterfall: LossWaterfall) -> str:
@@ -130,4 +132,4 @@ def _place_text(place: DivergingPlace) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.2f} %"
+    return "-" if share is None else f"{100 * share:.2f}{_HARD_SPACE}%"
