@@ -46,20 +46,23 @@ def closed_early(data: bytes) -> bytes | None:
     """
     closers = {b"{": b"}", b"[": b"]"}
     open_marks: list[bytes] = []
-    kept: tuple[int, bytes] | None = None
+    kept_bytes = kept_depth = 0
     for found in PUNCTUATION.finditer(data):
         mark = found[0]
         if mark in closers:
+            # What is open at the last whole value stays so: nothing is closed after it.
             open_marks.append(closers[mark])
         elif mark in {b"}", b"]"}:
             if not open_marks or open_marks.pop() != mark:
                 return None
-            kept = (found.end(), b"".join(reversed(open_marks)))
+            kept_bytes, kept_depth = found.end(), len(open_marks)
         elif mark == b",":
-            kept = (found.start(), b"".join(reversed(open_marks)))
+            kept_bytes, kept_depth = found.start(), len(open_marks)
         elif mark == b'"':
             break
-    return data[: kept[0]] + kept[1] if kept else None
+    if not kept_bytes:
+        return None
+    return data[:kept_bytes] + b"".join(reversed(open_marks[:kept_depth]))
 
 
 def split_objects(chunks: Iterable[bytes]) -> Iterator[Line]:

@@ -243,7 +243,9 @@ def _is_session(row: dict[str, Any]) -> bool:
     """Recognise a session."""
     if not isinstance(row.get("requests"), list) or "timestamp" in row:
         return False
-    return "block_size" in row or "hash_id_scope" in row
+    if "block_size" in row or "hash_id_scope" in row:
+        return True
+    return any(isinstance(entry, dict) and "hash_ids" in entry for entry in row["requests"][:3])
 
 
 WEKA = TraceFormat(
