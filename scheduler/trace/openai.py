@@ -11,7 +11,8 @@ a last message of the assistant is the recorded answer. Different models share n
 do different values of ``cache_salt``. ``n`` is ``Request.samples``; a recorded answer is that
 of the first. A request for prompt log-probabilities can use no cached prefix. ``timestamp``
 counts milliseconds, as AIPerf has it, when the first row has one; else the rows arrive at a
-nominal rate.
+nominal rate. A row with a ``delay`` and no timestamp comes so much after the answer before in its
+session.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Reads in bounded memory: one chunk and one line at a time. gzip is known by its 
 bytes, not by the file's name. A gzip stream that is cut or damaged gives everything before
 the damage, and says so in the summary. A Parquet file, known likewise, comes as lines of JSON.
 A folder is read as its files one after another, in the order of their names, each ended by a
-line end: those named ``.json``, ``.jsonl`` or ``.csv``, or so and ``.gz``.
+line end: those named ``.json``, ``.jsonl``, ``.csv`` or ``.parquet``, or so and ``.gz``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHUNK_BYTES = 1 << 18
 MAX_LINE_BYTES = 1 << 26
 MAX_HEAD_BYTES = 1 << 23
 HEAD_LINES = 3
-ENDINGS = (".json", ".jsonl", ".csv")
+ENDINGS = (".json", ".jsonl", ".csv", ".parquet")
 GZIP_MAGIC = b"\x1f\x8b"
 CUT = "compressed file is cut or damaged: the rest is lost"
 LONG = f"line longer than {MAX_LINE_BYTES >> 20} MiB"

@@ -126,6 +126,21 @@ def test_timestamps_are_milliseconds_unless_said(tmp_path: Path) -> None:
     assert [r.arrival_s for r in trace_of(tmp_path, rows, time_unit="s")] == [0.0, 2000.0]
 
 
+def test_delay_counts_from_the_answer_before_in_the_session(tmp_path: Path) -> None:
+    rows = [
+        {"text_input": "Hi", "session_id": "s", "output_length": 50},
+        {"text_input": "Hi", "session_id": "s", "delay": 250},
+        {"text_input": "Hi", "session_id": "t", "delay": 250},
+    ]
+    trace = trace_of(tmp_path, rows)
+    assert [(r.rid, r.arrival_s) for r in trace] == [
+        ("line 1", 0.0),
+        ("line 2", 1.75),
+        ("line 3", 2.0),
+    ]
+    assert any("a row with a delay" in said for said in trace.assumptions)
+
+
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
