@@ -143,8 +143,8 @@ class Trace:
 
     Each pass reads the file again and fills ``summary`` anew. Memory is that of one request
     (and of what the format needs beside: see its reader), but a file whose rows go back in
-    time, or have delays in place of times, is held whole, to be sorted. Raises: TraceError while iterating, when no row gives
-    a request, or at the first bad row with ``strict``.
+    time, or have delays in place of times, is held whole, to be sorted. Raises: TraceError
+    while iterating, when no row gives a request, or at the first bad row with ``strict``.
     """
 
     __slots__ = ("_plan", "_source", "format", "summary", "title")
