@@ -15,7 +15,6 @@ timestamp comes so much after the answer before.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from radixcache import KeyKind, PrefixKey
@@ -77,11 +76,7 @@ class _BlockRows:
         def make(line: Line) -> tuple[Request, list[str]]:
             repairs: list[str] = []
             row = row_of(line, summary)
-            request = self._request(row, line[0])
-            arrival_s = arrivals.of(
-                row, request.recorded_output_tokens, taken=summary.requests, repairs=repairs
-            )
-            return replace(request, arrival_s=arrival_s), repairs
+            return self._request(row, line[0], arrivals, summary.requests, repairs), repairs
 
         made = made_rows(
             source.lines(summary), make, summary, strict=self.options.strict, path=source.path
@@ -92,7 +87,9 @@ class _BlockRows:
             summary.took()
             yield line, request
 
-    def _request(self, row: dict[str, Any], line: int) -> Request:
+    def _request(
+        self, row: dict[str, Any], line: int, arrivals: Arrivals, taken: int, repairs: list[str]
+    ) -> Request:
         """Check one row and make its request."""
         if "hash_ids" not in row:
             if any(field in row for field in TEXT_FIELDS):
@@ -115,6 +112,7 @@ class _BlockRows:
             key=PrefixKey.from_block_ids(ids, self.block_tokens),
             prompt_tokens=prompt_tokens,
             max_new_tokens=max(self.options.max_new_tokens, output_tokens),
+            arrival_s=arrivals.of(row, output_tokens, taken=taken, repairs=repairs),
             session_id=name_of(row, "session_id"),
             recorded_output_tokens=output_tokens,
         )

@@ -78,15 +78,31 @@ class Arrivals:
 
         Raises: RowError when it has none.
         """
+        if self._clock.delayed:
+            return self._after_answers(row, output_tokens, taken, repairs)
+        return self._own(row, taken, repairs)
+
+    def _own(self, row: dict[str, Any], taken: int, repairs: list[str] | None) -> float:
+        """Return the arrival as it is stamped, or the nominal one."""
+        if self._timed:
+            return self._clock.seconds(time_of(row, self._field, repairs))
+        return taken * self._gap_s
+
+    def _after_answers(
+        self,
+        row: dict[str, Any],
+        output_tokens: int | None,
+        taken: int,
+        repairs: list[str] | None,
+    ) -> float:
+        """Return the arrival, after the session's answer before if that is what it counts from."""
         session = name_of(row, "session_id")
         if _is_delayed(row, self._field) and session in self._answered:
             delay = time_of(row, "delay", repairs)
             arrival_s = self._answered[session] + delay / self._clock.units_per_s
-        elif self._timed:
-            arrival_s = self._clock.seconds(time_of(row, self._field, repairs))
         else:
-            arrival_s = taken * self._gap_s
-        if session is not None and self._clock.delayed:
+            arrival_s = self._own(row, taken, repairs)
+        if session is not None:
             self._answered[session] = arrival_s + (output_tokens or 0) * OUTPUT_TOKEN_S
         return arrival_s
 
