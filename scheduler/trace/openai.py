@@ -11,8 +11,11 @@ a last message of the assistant is the recorded answer. Different models share n
 do different values of ``cache_salt``. ``n`` is ``Request.samples``; a recorded answer is that
 of the first. A request for prompt log-probabilities can use no cached prefix. ``timestamp``
 counts milliseconds, as AIPerf has it, when the first row has one; else the rows arrive at a
-nominal rate. A row with a ``delay`` and no timestamp comes so much after the answer before in its
-session.
+nominal rate. A row with a ``delay`` and no timestamp comes so much after the answer before
+in its session.
+
+Rows with ``text_input`` and one ``session_id`` are turns: the prompt of each is all texts so
+far, and between them as many ids as ``output_length`` says, which nobody else has.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from scheduler.trace.json_objects import objects_in
 from scheduler.trace.messages import ANSWER, messages_of, preamble_of
 from scheduler.trace.row_reading import UniqueNames, made_rows
 from scheduler.trace.source import Line, Source
+from scheduler.trace.stand_ins import STAND_INS, TEXT_SESSIONS, TextSessions
 from scheduler.trace.summary import RowError, TraceSummary
 from scheduler.trace.time_order import (
     DELAYED,
@@ -119,10 +123,11 @@ class RequestRows:
         rate_per_s = self.options.rate_per_s
         arrivals = Arrivals(clock, "timestamp", timed=self.timed[0], rate_per_s=rate_per_s)
         read = self.read or row_of
+        sessions = TextSessions()
 
         def make(line: Line) -> tuple[Request, float]:
             row = read(line, summary)
-            request = self._request(row, line[0], summary)
+            request = sessions.joined(self._request(row, line[0], summary), row)
             output_tokens = request.recorded_output_tokens
             return request, arrivals.of(row, output_tokens, taken=summary.requests)
 
@@ -214,6 +219,8 @@ def _plan(head: Head, options: ReadOptions) -> ReadPlan:
         when = f"rows have no time: one arrives every {1 / options.rate_per_s:g} s"
     rows = RequestRows(head, options, timed=timed)
     said = request_assumptions(options)
+    if any("text_input" in row and "session_id" in row for row in head.rows):
+        said = (*said, TEXT_SESSIONS, STAND_INS)
     return ReadPlan(
         kind=KeyKind.TOKENS,
         assumptions=(when, *said, DELAYED) if timed[1] else (when, *said),

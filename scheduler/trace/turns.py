@@ -21,7 +21,6 @@ Ref: ai-dynamo/aiperf ``dataset/loader/multi_turn.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import shake_128
 from typing import Any
 
 from radixcache import KeyKind, PrefixKey
@@ -35,19 +34,15 @@ from scheduler.trace.row_reading import UniqueNames, made_rows
 from scheduler.trace.session_rows import Session, in_session_order
 from scheduler.trace.sessions import OUTPUT_TOKEN_S
 from scheduler.trace.source import Line, Source
+from scheduler.trace.stand_ins import STAND_INS, stand_in
 from scheduler.trace.summary import RowError, TraceSummary
 from scheduler.trace.time_order import UNTIMED, Clock, scan_clock
 
 __all__ = ["TURNS"]
 
 BACK = "turn goes back in time inside its session: it comes with the one before"
-LONGEST_STAND_IN = 1 << 20
 MEDIA = ("image", "images", "audio", "audios", "video", "videos")
 NAME_KEYS = ("session_id", "question_id", "id")
-STAND_INS = (
-    "an answer that is not recorded is stood in for by ids that nobody else has, as many as its "
-    "output_length says; by none where that is missing"
-)
 
 
 class _TurnRows:
@@ -158,13 +153,9 @@ class _Requests:
         if isinstance(answer, str):
             encoder = self.reader.encoder
             return encoder.text(answer) + encoder.end
-        length = count_of(row, "output_length", least=0, default=0)
-        if length > LONGEST_STAND_IN:
-            raise RowError("output_length is out of range", length)
         if row.get("output_length") is None:
             return None
-        name = f"{self.name}/{self.made}".encode(errors="replace")
-        return shake_128(name).digest(4 * length)
+        return stand_in(f"{self.name}/{self.made}", count_of(row, "output_length", least=0))
 
     def _come(self, row: dict[str, Any], line: int) -> float:
         """Return when a turn comes."""
