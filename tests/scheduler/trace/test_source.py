@@ -139,6 +139,13 @@ def test_path_that_is_no_file_is_one_line_of_error(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
+def test_folder_without_trace_files_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no trace")
+    (tmp_path / "inner.json").mkdir()
+    with pytest.raises(TraceError, match=r"is a folder without files named \.json"):
+        open_trace(tmp_path)
+
+
 def test_azure_csv_has_no_prefix_identity(shared_dir: Path) -> None:
     with pytest.raises(TraceError, match="no prefix identity"):
         open_trace(shared_dir / "traces" / "azure_conv_2023.csv.gz")
