@@ -8,7 +8,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 
-from radixcache import EvictionPolicy, Namespace, PageIds, PrefixHandle, PrefixKey, RadixCache
+from radixcache import (
+    EvictionPolicy,
+    Namespace,
+    PageIds,
+    PrefixHandle,
+    PrefixKey,
+    RadixCache,
+    ResidencyObserver,
+)
 from radixcache.errors import ConfigError
 from scheduler.request import Request
 
@@ -78,7 +86,8 @@ class LookupCache:
     """One cache of a lookup replay, asked for one request after the other.
 
     ``pins`` are prefixes that are never evicted: a page of them stays from the moment that
-    the first request has computed it. They must fit, see ``distinct_pages``.
+    the first request has computed it. They must fit, see ``distinct_pages``. ``observer`` is
+    told what the cache takes and gives up.
 
     Raises: ConfigError for a capacity below one page, or below the pages of the pins.
     """
@@ -91,6 +100,7 @@ class LookupCache:
         policy: str | EvictionPolicy = "lru",
         last_token: bool = False,
         pins: Sequence[PrefixKey] = (),
+        observer: ResidencyObserver | None = None,
     ) -> None:
         if capacity_pages is not None:
             if capacity_pages < 1:
@@ -108,6 +118,7 @@ class LookupCache:
         self._last_token = last_token
         self._supply = _PageSupply(capacity_pages)
         self._cache: RadixCache | None = None
+        self._observer = observer
         self._pins: dict[Namespace, list[_Pin]] = {}
         for key in pins:
             self._pins.setdefault(key.namespace, []).append(_Pin(key))
@@ -137,6 +148,8 @@ class LookupCache:
         cache = self._cache
         if cache is None:
             cache = self._cache = RadixCache(page, kind=key.kind, policy=self._policy)
+            if self._observer is not None:
+                cache.add_observer(self._observer)
         handle = cache.match(key)
         matched = handle.prefix_tokens // page
         hit = min(handle.prefix_tokens, usable_tokens(request, page, self._last_token))

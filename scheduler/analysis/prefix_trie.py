@@ -8,9 +8,7 @@ Ref: G. S. Manku, R. Motwani, Approximate frequency counts over data streams (VL
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from radixcache import Namespace, PrefixKey, common_bytes
+from radixcache import KeyKind, Namespace, PrefixKey, common_bytes
 from radixcache.errors import ConfigError, KeyKindError
 
 __all__ = ["DEFAULT_LIMIT_BYTES", "PrefixTrie", "TrieNode"]
@@ -47,15 +45,20 @@ class PrefixTrie:
     key. Raises: ConfigError for a limit below 1; KeyKindError for mixed kinds of keys.
     """
 
-    __slots__ = ("_bytes", "_limit_bytes", "layout", "missed_requests", "roots", "unit_bytes")
+    __slots__ = (
+        "_bytes", "_limit_bytes", "kind", "layout", "missed_requests", "roots", "unit_bytes",
+        "unit_tokens",
+    )  # fmt: skip
 
     def __init__(self, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         if limit_bytes < 1:
             raise ConfigError(f"limit_bytes is {limit_bytes}: give at least 1 byte")
         self.roots: dict[Namespace, TrieNode] = {}
+        self.kind = KeyKind.TOKENS
         self.layout: int | None = None
-        self.unit_bytes = 0
-        """Bytes of one token, or of one block id; 0 before the first key."""
+        self.unit_bytes = self.kind.unit_bytes
+        """Bytes of one token, or of one block id."""
+        self.unit_tokens = 1
         self.missed_requests = 0
         """How much a count may be too small; 0: all are exact."""
         self._bytes = 0
@@ -64,7 +67,8 @@ class PrefixTrie:
     def add(self, key: PrefixKey) -> None:
         """Count a prompt."""
         if self.layout is None:
-            self.layout, self.unit_bytes = key.layout, key.unit_bytes
+            self.kind, self.layout = key.kind, key.layout
+            self.unit_bytes, self.unit_tokens = key.unit_bytes, key.page_size
         elif key.layout != self.layout:
             raise KeyKindError(f"a {key.kind.value} key among keys of another kind")
         node = self.roots.get(key.namespace)
@@ -88,17 +92,6 @@ class PrefixTrie:
             node = child
         if self._bytes > self._limit_bytes:
             self._prune()
-
-    def nodes(self) -> Iterator[tuple[Namespace, int, TrieNode]]:
-        """Yield every node but the roots with its namespace and where it starts, in bytes."""
-        for namespace, root in self.roots.items():
-            stack = [(0, root)]
-            while stack:
-                start, node = stack.pop()
-                if node is not root:
-                    yield namespace, start, node
-                below = start + len(node.data)
-                stack.extend((below, child) for child in reversed(node.children.values()))
 
     def _prune(self) -> None:
         """Drop the rarest prefixes until half of the limit is free."""

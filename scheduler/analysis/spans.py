@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from heapq import heapify, heappop, heappush
+from itertools import count, groupby
 from typing import NamedTuple
 
 from radixcache import KeyKind, Namespace, PrefixKey, common_bytes
@@ -37,7 +38,7 @@ ANCHOR_TOKENS = 16
 MIN_VALUES = 3
 """Fewer different spans in front of a text are no pattern."""
 _MOST_PATHS = 256
-_MOST_BRANCHINGS = 2_000
+_MOST_BRANCHINGS = 500
 _EXAMPLES = 3
 _NEARLY_ALL = 0.9
 """Of the paths on which the commonest run comes back: fewer are an accident of values."""
@@ -96,35 +97,39 @@ def find_spans(
     seconds. Memory: the trie's, at most ``limit_bytes``.
     """
     trie = PrefixTrie(limit_bytes=limit_bytes)
-    kind = KeyKind.TOKENS
     for request in requests:
-        kind = request.key.kind
-        if kind is KeyKind.BLOCKS:
+        if request.key.kind is KeyKind.BLOCKS:
             return []
         trie.add(request.key)
-    return spans_of(trie, kind, page_size)
+    return spans_of(trie, page_size)
 
 
-def spans_of(trie: PrefixTrie, kind: KeyKind, page_size: int) -> list[DivergingSpan]:
+def spans_of(trie: PrefixTrie, page_size: int) -> list[DivergingSpan]:
     """Return the diverging spans of the prompts in a trie; see ``find_spans``."""
-    if kind is KeyKind.BLOCKS:
+    if trie.kind is KeyKind.BLOCKS:
         return []
     found = []
+    # The branchings that most requests come to first: (-requests, number, where).
+    numbers = count()
+    waiting = [
+        (-root.requests, next(numbers), namespace, b"", root)
+        for namespace, root in trie.roots.items()
+    ]
+    heapify(waiting)
     looked_at = 0
-    for namespace, root in trie.roots.items():
-        queue = deque([(b"", root)])
-        while queue and looked_at < _MOST_BRANCHINGS:
-            before, node = queue.popleft()
-            if node.requests < MIN_VALUES:
-                continue
-            if len(node.children) > 1:
-                looked_at += 1
-                span = _span_at(namespace, kind, before, node, page_size)
-                if span is not None:
-                    found.append(span)
-                    continue  # what is below differs by the span: look again once it is moved
-            children = sorted(node.children.values(), key=lambda child: -child.requests)
-            queue.extend((before + child.data, child) for child in children)
+    while waiting and looked_at < _MOST_BRANCHINGS:
+        requests, _, namespace, before, node = heappop(waiting)
+        if -requests < MIN_VALUES:
+            break
+        if len(node.children) > 1:
+            looked_at += 1
+            span = _span_at(namespace, trie.kind, before, node, page_size)
+            if span is not None:
+                found.append(span)
+                continue  # what is below differs by the span: look again once it is moved
+        for child in node.children.values():
+            place = (namespace, before + child.data, child)
+            heappush(waiting, (-child.requests, next(numbers), *place))
     return sorted(found, key=lambda span: -span.requests * span.shared_tokens)
 
 
@@ -184,7 +189,7 @@ def _span_at(
         best = max((score for _, score in scores), default=0)
         if best >= MIN_VALUES:
             ends[index] = next(at for at, score in scores if score >= _NEARLY_ALL * best)
-    values = {paths[index].data[:at] for index, at in ends.items()}
+    values = list(dict.fromkeys(paths[index].data[:at] for index, at in ends.items()))
     if len(values) < MIN_VALUES:
         return None
     texts = _texts([(paths[index], at) for index, at in ends.items()], unit)
@@ -196,7 +201,7 @@ def _span_at(
         kind=kind,
         before=before,
         shared=texts,
-        examples=tuple(sorted(values)[:: max(1, len(values) // _EXAMPLES)][:_EXAMPLES]),
+        examples=tuple(values[:: max(1, len(values) // _EXAMPLES)][:_EXAMPLES]),
         shortest_tokens=min(lengths),
         longest_tokens=max(lengths),
         requests=node.requests * len(ends) // len(paths),
@@ -230,9 +235,9 @@ def _paths(node: TrieNode, length: int, unit: int) -> list[_Path]:
     return whole
 
 
-def _heaviest(node: TrieNode, count: int) -> list[TrieNode]:
+def _heaviest(node: TrieNode, most: int) -> list[TrieNode]:
     """Return the children that most requests go through, ties in order of arrival."""
-    return sorted(node.children.values(), key=lambda child: -child.requests)[:count]
+    return sorted(node.children.values(), key=lambda child: -child.requests)[:most]
 
 
 def _texts(ends: Iterable[tuple[_Path, int]], unit: int) -> tuple[bytes, ...]:

@@ -19,7 +19,12 @@ def run(arguments: argparse.Namespace) -> int:
     if path.endswith((".json", ".json.gz")):
         return _write_sharegpt(arguments)
     check_trace_name(path)
-    workload = make_workload(arguments.kind, seed=arguments.seed, size=arguments.size)
+    workload = make_workload(
+        arguments.kind,
+        seed=arguments.seed,
+        size=arguments.size,
+        timestamp=arguments.timestamp,
+    )
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:
         written = write_trace(counted(workload, bar), path, notes=workload.assumptions)
     say([f"wrote {written} requests to {path}: {workload.title}"])
@@ -33,6 +38,10 @@ def _write_sharegpt(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             f"output {path}: a .json file holds a ShareGPT array, which only sharegpt-like is, "
             "unpacked: give a name that ends in .jsonl or .jsonl.gz"
+        )
+    if arguments.timestamp is not None:
+        raise ConfigError(
+            f"--timestamp {arguments.timestamp} goes with chat: leave it out for sharegpt-like"
         )
     size = {} if arguments.size is None else {"conversations": arguments.size}
     emit(path, b"".join(sharegpt_json(arguments.seed, **size)).decode())

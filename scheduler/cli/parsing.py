@@ -33,6 +33,7 @@ from scheduler.cli.options import (
 from scheduler.cli.options_calibrate import add_calibrate
 from scheduler.cli.options_convert import add_convert
 from scheduler.cli.options_curve import add_curve
+from scheduler.cli.options_explain import add_explain
 from scheduler.cli.options_models import add_model
 from scheduler.cli.options_validate import add_validate
 from scheduler.cli.options_whatif import add_whatif
@@ -187,6 +188,11 @@ def _add_generate(commands: _Commands) -> None:
         help="its requests, sessions or problems (default: the workload's own)",
     )
     parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")
+    parser.add_argument(
+        "--timestamp",
+        choices=("before", "after"),
+        help="chat: write when it started before or after the system prompt (default: nowhere)",
+    )
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
 
 
@@ -204,6 +210,7 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
         _add_replay,
         add_curve,
         _add_inspect,
+        add_explain,
         add_whatif,
         add_convert,
         _add_generate,

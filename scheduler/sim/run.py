@@ -88,11 +88,14 @@ def check_fits(requests: Iterable[Request], runs: Sequence[RunSettings]) -> None
         )
 
 
-def build_scheduler(settings: RunSettings, policy: SchedulePolicy | str) -> Scheduler:
-    """Return a fresh scheduler on a fresh cache and pool."""
+def build_scheduler(
+    settings: RunSettings, policy: SchedulePolicy | str, cache: PrefixCache | None = None
+) -> Scheduler:
+    """Return a fresh scheduler on a fresh pool and cache, or on an empty one that is given."""
     page_size = settings.scheduler.page_size
-    cache: PrefixCache
-    if settings.eviction == "none":
+    if cache is not None:
+        pass
+    elif settings.eviction == "none":
         cache = NullCache(page_size, kind=settings.kind)
     else:
         cache = RadixCache(page_size, kind=settings.kind, policy=settings.eviction)
@@ -108,8 +111,11 @@ def run_policy(
     *,
     on_progress: Callable[[int], None] | None = None,
     check_every_step: bool = False,
+    cache: PrefixCache | None = None,
 ) -> Scheduler:
     """Run one policy to the end of the requests; return its scheduler, for its report.
+
+    ``cache`` is an empty one to run on instead of what the settings ask for.
 
     Each sample of a request runs as a request of its own. All are sent at once where the
     others wait for the pages of the first, or find them as it is scheduled; else the first
@@ -118,7 +124,7 @@ def run_policy(
     Cost: a few microseconds a step and running request. The same inputs give the same run.
     """
     source = OpenLoop(requests) if isinstance(requests, Sequence) else requests
-    scheduler = build_scheduler(settings, policy)
+    scheduler = build_scheduler(settings, policy, cache)
     shares_early = scheduler.hold != "off" or settings.scheduler.publish == "schedule"
     Simulation(
         scheduler,

@@ -72,6 +72,17 @@ class PieceTokenizer:
         """
         return list(map(self._ids.__getitem__, PIECE.findall(text)))
 
+    def decode(self, ids: Sequence[int]) -> str | None:
+        """Return the text of ids, or None where the piece of one is not remembered.
+
+        Cost: O(remembered pieces).
+        """
+        wanted = set(ids)
+        pieces = {token: piece for piece, token in self._ids.items() if token in wanted}
+        if len(pieces) < len(wanted):
+            return None
+        return "".join(pieces[token] for token in ids)
+
 
 class _PieceIds(dict[str, int]):
     """Ids of the pieces seen so far; forgets them all when there are too many."""
@@ -87,10 +98,11 @@ class _PieceIds(dict[str, int]):
 class _LoadedTokenizer:
     """A tokenizer.json of the `tokenizers` library behind the protocol."""
 
-    __slots__ = ("_encode", "name")
+    __slots__ = ("_decode", "_encode", "name")
 
     def __init__(self, tokenizer: Any, name: str) -> None:
         self._encode = tokenizer.encode
+        self._decode = tokenizer.decode
         self.name = name
 
     def encode(self, text: str) -> Sequence[int]:
@@ -98,6 +110,11 @@ class _LoadedTokenizer:
         clean = text.encode(errors="replace").decode()
         ids: list[int] = self._encode(clean, add_special_tokens=False).ids
         return ids
+
+    def decode(self, ids: Sequence[int]) -> str | None:
+        """Return the text of ids."""
+        text: str = self._decode(list(ids), skip_special_tokens=False)
+        return text
 
 
 def load_tokenizer(name: str) -> Tokenizer:

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixcache import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
-from scheduler.analysis.spans import DivergingSpan, find_spans, moved
+from scheduler.analysis.spans import (
+    ANCHOR_TOKENS,
+    MAX_SPAN_TOKENS,
+    DivergingSpan,
+    find_spans,
+    moved,
+)
 from scheduler.lookup import lookup_replay
 from scheduler.request import Request
 
@@ -92,6 +98,32 @@ def test_block_hash_keys_have_no_spans() -> None:
 def test_a_small_trie_still_finds_what_is_everywhere() -> None:
     found = find_spans(planted(2, span_first=True, sessions=400), 16, limit_bytes=100_000)
     assert [span.start_tokens for span in found] == [3]
+
+
+bits = st.lists(st.integers(0, 1), max_size=70)
+
+
+@given(bits, st.lists(st.tuples(bits, bits), max_size=12), st.integers(1, 8))
+def test_whatever_is_found_can_be_moved(
+    text: list[int], around: list[tuple[list[int], list[int]]], page_size: int
+) -> None:
+    requests = [request(before + text * 2 + after) for before, after in around]
+    found = find_spans(requests, page_size)
+    assert found == find_spans(requests, page_size)
+    for span in found:
+        assert span.shared_tokens >= ANCHOR_TOKENS
+        assert 0 <= span.shortest_tokens <= span.longest_tokens <= MAX_SPAN_TOKENS
+        changed = [moved(one, span) for one in requests]
+        for one, new in zip(requests, changed, strict=True):
+            assert sorted(new.key.tokens()) == sorted(one.key.tokens())
+            assert new.key.data[: len(span.before)] == one.key.data[: len(span.before)]
+        values = {
+            one.key.data
+            for one in requests
+            if one.key.data.startswith(span.before)
+            and any(shared in one.key.data for shared in span.shared)
+        }
+        assert len(values) >= 3
 
 
 tokens = st.lists(st.integers(0, 3), max_size=30)
