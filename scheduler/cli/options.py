@@ -36,8 +36,24 @@ DEFAULT_POLICIES = "fcfs,spf,sglang-lpm,lpm"
 WORKLOADS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
 DEFAULT_WORKLOAD = "sharegpt-like"
 FORMATS = (
-    *("radixcache", "bailian", "mooncake", "lmcache", "sglang-log"),
-    *("wildchat", "lmsys", "sharegpt", "openai"),
+    "radixcache",
+    "bailian",
+    "mooncake",
+    "kvcache-simulator",
+    "weka",
+    "tair",
+    "tair-tokens",
+    "prefixlens",
+    "llmservingsim",
+    "lmcache",
+    "sglang-log",
+    "wildchat",
+    "lmsys",
+    "sharegpt",
+    "openai",
+    "aiperf",
+    "aibrix",
+    "gateway-csv",
 )
 """Names of ``scheduler.trace.registry.FORMATS``, which ``--help`` does not import."""
 DEFAULT_MAX_NEW_TOKENS = 2048
@@ -146,7 +162,8 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         "trace",
         nargs="?",
         metavar="TRACE",
-        help="a trace file, .gz or not; without one the built-in workload runs",
+        help="a trace file, .gz or not, or a folder of such files; without one the built-in "
+        "workload runs",
     )
     group.add_argument(
         "--workload",

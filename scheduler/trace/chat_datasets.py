@@ -41,7 +41,7 @@ from scheduler.trace.sessions import OUTPUT_TOKEN_S, SessionPlan, Turn, merged
 from scheduler.trace.source import Line, Source
 from scheduler.trace.summary import RowError, TraceSummary
 
-__all__ = ["LMSYS", "WILDCHAT"]
+__all__ = ["LMSYS", "WILDCHAT", "is_dataset_row"]
 
 ID_KEYS = ("conversation_hash", "conversation_id")
 CHARACTERS_A_TOKEN = 4
@@ -298,7 +298,7 @@ def _plan_reading(head: Head, options: ReadOptions, *, timed: bool) -> ReadPlan:
     )
 
 
-def _is_dataset_row(row: dict[str, Any]) -> bool:
+def is_dataset_row(row: dict[str, Any]) -> bool:
     """Recognise a conversation with the columns that both datasets have."""
     named = any(key in row for key in ID_KEYS)
     return named and "model" in row and isinstance(row.get("conversation"), list)
@@ -307,12 +307,12 @@ def _is_dataset_row(row: dict[str, Any]) -> bool:
 WILDCHAT = TraceFormat(
     name="wildchat",
     title="WildChat conversations",
-    recognises=lambda row: _is_dataset_row(row) and "timestamp" in row,
+    recognises=lambda row: is_dataset_row(row) and "timestamp" in row,
     plan=lambda head, options: _plan_reading(head, options, timed=True),
 )
 LMSYS = TraceFormat(
     name="lmsys",
     title="LMSYS-Chat-1M conversations",
-    recognises=lambda row: _is_dataset_row(row) and "timestamp" not in row,
+    recognises=lambda row: is_dataset_row(row) and "timestamp" not in row,
     plan=lambda head, options: _plan_reading(head, options, timed=False),
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from radixcache.errors import ConfigError, TraceError
+from scheduler.trace.block_rows import KVCACHE_SIMULATOR, TAIR
 from scheduler.trace.chat_datasets import LMSYS, WILDCHAT
 from scheduler.trace.formats import Head, ReadOptions, Trace, TraceFormat
+from scheduler.trace.gateway import AIBRIX, GATEWAY
 from scheduler.trace.lmcache import LMCACHE
 from scheduler.trace.mooncake import BAILIAN, MOONCAKE
 from scheduler.trace.native import NATIVE
@@ -15,6 +17,9 @@ from scheduler.trace.refused import refuse
 from scheduler.trace.sglang_log import SGLANG_LOG
 from scheduler.trace.sharegpt import SHAREGPT
 from scheduler.trace.source import Source
+from scheduler.trace.token_rows import LLM_SERVING_SIM, PREFIXLENS, TAIR_TOKENS
+from scheduler.trace.turns import TURNS
+from scheduler.trace.weka import WEKA
 
 __all__ = ["FORMATS", "open_trace"]
 
@@ -22,14 +27,23 @@ FORMATS: tuple[TraceFormat, ...] = (
     NATIVE,
     BAILIAN,
     MOONCAKE,
+    KVCACHE_SIMULATOR,
+    WEKA,
+    TAIR,
+    TAIR_TOKENS,
+    PREFIXLENS,
+    LLM_SERVING_SIM,
     LMCACHE,
     SGLANG_LOG,
     WILDCHAT,
     LMSYS,
     SHAREGPT,
     OPENAI,
+    TURNS,
+    AIBRIX,
+    GATEWAY,
 )
-"""Every format that can be read; the first that recognises a file reads it."""
+"""Every format that can be read. No row is one of two, so their order does not matter."""
 
 
 def open_trace(

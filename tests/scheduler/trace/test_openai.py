@@ -126,6 +126,40 @@ def test_timestamps_are_milliseconds_unless_said(tmp_path: Path) -> None:
     assert [r.arrival_s for r in trace_of(tmp_path, rows, time_unit="s")] == [0.0, 2000.0]
 
 
+def test_text_inputs_of_a_session_are_its_turns(tmp_path: Path) -> None:
+    rows = [
+        {"text_input": "Hi", "session_id": "s", "output_length": 3, "timestamp": 0},
+        {"text_input": "Hi", "session_id": "t", "output_length": 3, "timestamp": 1},
+        {"text_input": "You", "session_id": "s", "timestamp": 2},
+        {"text_input": "More", "session_id": "s", "timestamp": 3},
+        {"text_input": "Hi", "output_length": 1 << 30, "session_id": "u", "timestamp": 3},
+    ]
+    trace = trace_of(tmp_path, rows)
+    first, other, second, third = trace
+    assert first.key == other.key
+    assert not set(first.recorded_output_ids or ()) & set(other.recorded_output_ids or ())
+    history = first.key.tokens() + list(first.recorded_output_ids or ())
+    assert len(history) == len(first.key) + 3
+    assert second.key.tokens() == history + PieceTokenizer().encode("You")
+    assert third.key.tokens() == second.key.tokens() + PieceTokenizer().encode("More")
+    assert trace.summary.skipped == {"output_length is out of range": 1}
+
+
+def test_delay_counts_from_the_answer_before_in_the_session(tmp_path: Path) -> None:
+    rows = [
+        {"text_input": "Hi", "session_id": "s", "output_length": 50},
+        {"text_input": "Hi", "session_id": "s", "delay": 250},
+        {"text_input": "Hi", "session_id": "t", "delay": 250},
+    ]
+    trace = trace_of(tmp_path, rows)
+    assert [(r.rid, r.arrival_s) for r in trace] == [
+        ("line 1", 0.0),
+        ("line 2", 1.75),
+        ("line 3", 2.0),
+    ]
+    assert any("a row with a delay" in said for said in trace.assumptions)
+
+
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
