@@ -6,6 +6,7 @@ import argparse
 
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, cell_of
+from scheduler.cli.html_output import check_html, write_html
 from scheduler.cli.loaded import Requests
 from scheduler.cli.options import DEFAULT_POLICIES
 from scheduler.cli.output import check_writable, emit_runs, say
@@ -63,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     cells = [cell_of(arguments, run) for run in runs_of(arguments)]
     presets = presets_of(arguments.preset)
     check_writable(arguments.output)
+    check_html(arguments)
     runner = CellRunner(arguments)
     runner.check(cells)
     loaded = runner.requests(cells[0])
@@ -73,4 +75,5 @@ def run(arguments: argparse.Namespace) -> int:
     with progress_bar("requests", total, quiet=arguments.quiet) as bar:
         summaries = run_tasks(runner, arguments, CellRunner.run, cells, bar, jobs=arguments.jobs)
     emit_runs(arguments, summaries)
+    write_html(arguments, "html_compare", loaded, summaries)
     return 0

@@ -36,11 +36,12 @@ from scheduler.cli.options_curve import add_curve
 from scheduler.cli.options_explain import add_explain
 from scheduler.cli.options_models import add_model
 from scheduler.cli.options_validate import add_validate
+from scheduler.cli.options_html import add_html
 from scheduler.cli.options_whatif import add_whatif
 
 __all__ = ["command_line", "option_of", "parse_arguments"]
 
-_CHANGES_NO_BYTE = {"jobs", "quiet", "output", "json", "csv"}
+_CHANGES_NO_BYTE = {"jobs", "quiet", "output", "json", "csv", "html"}
 """Options of which the result does not depend."""
 _ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens", "tokenizer")
 
@@ -87,6 +88,7 @@ def _add_compare(commands: _Commands) -> None:
     for add in (_add_runs, add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
         add(parser)
     add_model(parser)
+    add_html(parser)
     add_input(parser)
 
 
@@ -134,6 +136,7 @@ def _add_sweep(commands: _Commands) -> None:
     for add in (add_pages, add_engine, add_order, add_time, add_output):
         add(parser)
     add_model(parser, several=True)
+    add_html(parser)
     add_input(parser)
     parser.set_defaults(capacity_tokens=None, rate=None, load=None, time_scale=None, seed=0)
 

@@ -233,6 +233,7 @@ def run_one(
         assumptions=_assumptions(arguments, loaded, settings, preset, policy)
         | _left_out(source)
         | _extrapolated(watched),
+        details=arguments.command == "compare" and arguments.html is not None,
     )
 
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scheduler.report.details import RunDetails, details_of
 from scheduler.report.metrics import METRICS, Run
 from scheduler.report.recorder import Recorder
 from scheduler.report.stability import LoadJudgement, Verdict
@@ -50,6 +51,8 @@ class Summary:
     rejected: Mapping[str, int] = field(default_factory=dict)
     """Refused requests by reason."""
     optimal_exact: bool = True
+    details: RunDetails | None = None
+    """Distributions for charts, where they were asked for; no part of JSON and CSV."""
 
     @property
     def overloaded(self) -> bool:
@@ -68,11 +71,13 @@ def summarize(
     calibrated: bool = False,
     seed: int | None = None,
     assumptions: Mapping[str, Assumption] | None = None,
+    details: bool = False,
 ) -> Summary:
     """Compute every metric of a run that has ended.
 
     ``optimal_hit_rate`` and ``ceiling_hit_rate`` belong to the same requests, page size and
-    rule for cached outputs, or the percentage reached means nothing.
+    rule for cached outputs, or the percentage reached means nothing. ``details`` keeps what
+    charts are drawn from.
 
     Cost: O(requests log requests + steps).
     """
@@ -87,6 +92,7 @@ def summarize(
         ended=dict(sorted(recorder.ended.items())),
         rejected=dict(sorted(recorder.rejected.items())),
         optimal_exact=optimal_exact,
+        details=details_of(run) if details else None,
     )
 
 

@@ -13,7 +13,17 @@ from rich.text import Text
 from scheduler.report.metrics import METRICS, Metric, metric
 from scheduler.report.summary import EXTRAPOLATED, Summary
 
-__all__ = ["DEFAULT_COLUMNS", "extrapolations", "glossary", "print_table", "render_table"]
+__all__ = [
+    "DEFAULT_COLUMNS",
+    "UNIT_SHOWN",
+    "extrapolations",
+    "glossary",
+    "notes_on_runs",
+    "print_table",
+    "render_table",
+    "shown_value",
+    "shown_verdict",
+]
 
 DEFAULT_COLUMNS: tuple[str, ...] = (
     "cold_hit_rate_share",
@@ -44,8 +54,9 @@ _PLAIN_WIDTH = 100
 _NARROWEST_NOTE = 40
 _GAP = "  "
 _HIDDEN = "(over)"
-_UNIT_SHOWN = {"share": "%", "requests": "req", "requests/s": "req/s", "tokens": "tok",
+UNIT_SHOWN = {"share": "%", "requests": "req", "requests/s": "req/s", "tokens": "tok",
                "tokens/s": "tok/s", "s": "s", "count": ""}  # fmt: skip
+"""Units as a column's head has room for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +133,7 @@ def _blocks(
 ) -> list[list[_Column]]:
     """Cut the columns into blocks that fit, the run's name first in each."""
     label = _Column("policy", "", [summary.label for summary in summaries])
-    verdict = _Column("verdict", "", [_verdict(summary) for summary in summaries])
+    verdict = _Column("verdict", "", [shown_verdict(summary) for summary in summaries])
     rest = [verdict] + [_column(metric(name), summaries) for name in names]
     blocks = [[label]]
     used = label.width
@@ -136,10 +147,11 @@ def _blocks(
 
 
 def _column(shown: Metric, summaries: Sequence[Summary]) -> _Column:
-    return _Column(shown.header, _UNIT_SHOWN[shown.unit], [_cell(shown, s) for s in summaries])
+    return _Column(shown.header, UNIT_SHOWN[shown.unit], [shown_value(shown, s) for s in summaries])
 
 
-def _cell(shown: Metric, summary: Summary) -> str:
+def shown_value(shown: Metric, summary: Summary) -> str:
+    """Return a metric of a run as a table shows it; what an overload stretches is hidden."""
     if shown.stretches and summary.overloaded:
         return _HIDDEN
     value = summary.values[shown.name]
@@ -150,11 +162,17 @@ def _cell(shown: Metric, summary: Summary) -> str:
     return f"{value:,.{shown.decimals}f}"
 
 
-def _verdict(summary: Summary) -> str:
+def shown_verdict(summary: Summary) -> str:
+    """Return the verdict on a run's load, or a dash."""
     return summary.load.verdict.value if summary.load.verdict else "-"
 
 
 def _notes(summaries: Sequence[Summary], columns: Sequence[str]) -> list[str]:
+    """Say what holds for all rows, how the numbers are to be read, and what was assumed."""
+    return notes_on_runs(summaries, columns) + _assumptions(summaries)
+
+
+def notes_on_runs(summaries: Sequence[Summary], columns: Sequence[str]) -> list[str]:
     """Say what holds for all rows, and how the numbers are to be read."""
     notes = []
     bounds = [_bound(summary) for summary in summaries]
@@ -180,7 +198,7 @@ def _notes(summaries: Sequence[Summary], columns: Sequence[str]) -> list[str]:
         notes.append("Uncalibrated cost model: seconds order policies, they predict no server.")
     if timed:
         notes += extrapolations(summaries)
-    return notes + _assumptions(summaries)
+    return notes
 
 
 def extrapolations(summaries: Sequence[Summary]) -> list[str]:
@@ -200,12 +218,12 @@ def _bound(summary: Summary) -> str:
         "ceiling_hit_rate_share": "unbounded cache in arrival order {} %",
     }
     known = ", ".join(
-        text.format(_cell(metric(name), summary))
+        text.format(shown_value(metric(name), summary))
         for name, text in bounds.items()
         if summary.values[name] is not None
     )
-    requests = _cell(metric("submitted_requests"), summary)
-    offered = _cell(metric("offered_requests_per_s"), summary)
+    requests = shown_value(metric("submitted_requests"), summary)
+    offered = shown_value(metric("offered_requests_per_s"), summary)
     return f"{known}{'; ' if known else ''}{requests} requests offered at {offered} req/s."
 
 
