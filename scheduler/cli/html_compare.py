@@ -17,11 +17,10 @@ __all__ = ["page_of"]
 
 def page_of(arguments: argparse.Namespace, loaded: Requests, summaries: Sequence[Summary]) -> str:
     """Return the page of runs on the same requests."""
-    tokens = loaded.bounds.optimal.prompt_tokens
     return render_html(
         compare_report(
             summaries,
-            subject=f"{loaded.name}: {len(loaded):,} requests, {tokens:,} prompt tokens",
+            subject=loaded.subject,
             command=command_line(arguments),
             version=installed_version(),
             notes=loaded.notes,

@@ -148,6 +148,12 @@ class Requests:
     def __len__(self) -> int:
         return self.bounds.requests
 
+    @property
+    def subject(self) -> str:
+        """What a report says it is about."""
+        tokens = self.bounds.optimal.prompt_tokens
+        return f"{self.name}: {len(self):,} requests, {tokens:,} prompt tokens"
+
     def each(self) -> Iterator[Request]:
         """Yield every request, for what does not depend on time."""
         if self.sessions is None:

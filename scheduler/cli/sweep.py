@@ -10,6 +10,7 @@ from itertools import product
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, CellSpec
 from scheduler.cli.compare import introduction, runs_of
+from scheduler.cli.html_output import check_html, write_html
 from scheduler.cli.loaded import setting_of
 from scheduler.cli.output import check_writable, emit, print_sweep, say
 from scheduler.cli.parsing import command_line
@@ -39,6 +40,15 @@ class _Search:
 
 
 @dataclass(frozen=True, slots=True)
+class _Told:
+    """What runs, for people: the requests themselves are not kept."""
+
+    requests: int
+    subject: str
+    notes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Answer:
     cells: list[SweepCell]
     limit: Limit | None = None
@@ -48,15 +58,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     form = _form(arguments)
     check_writable(arguments.output)
+    check_html(arguments)
     runner = CellRunner(arguments)
     grid = _grid(arguments)
     searches = _searches(arguments, runner)
-    requests = _check(arguments, runner, [*grid, *(search.cell for search in searches)])
+    told = _check(arguments, runner, [*grid, *(search.cell for search in searches)])
     say([f"runs of the grid: {len(grid)}; searches for the highest rate: {len(searches)}"])
     # Cells of one seed and load share their requests, so they follow each other.
     tasks: list[CellSpec | _Search] = [*sorted(grid, key=_by_requests), *searches]
     answers: dict[int, _Answer] = {}
-    total = requests * (len(grid) + _EXPECTED_PROBES * len(searches))
+    total = told.requests * (len(grid) + _EXPECTED_PROBES * len(searches))
     try:
         with progress_bar("requests", total, quiet=arguments.quiet) as bar:
             run_tasks(
@@ -72,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         emit(arguments.output, form(sweep))
     if form is None or arguments.output is not None:
         print_sweep(sweep)
+    write_html(arguments, "html_sweep", told.subject, told.notes, sweep)
     return _failures(sweep)
 
 
@@ -136,9 +148,9 @@ def _searches(arguments: argparse.Namespace, runner: CellRunner) -> list[_Search
     ]
 
 
-def _check(arguments: argparse.Namespace, runner: CellRunner, cells: Sequence[CellSpec]) -> int:
-    """Refuse what could not run before anything runs; return the requests of a run."""
-    requests = 0
+def _check(arguments: argparse.Namespace, runner: CellRunner, cells: Sequence[CellSpec]) -> _Told:
+    """Refuse what could not run before anything runs; return what runs."""
+    told: _Told | None = None
     for seed in arguments.seeds:
         own = [cell for cell in cells if cell.seed == seed]
         first = own[0]
@@ -150,10 +162,11 @@ def _check(arguments: argparse.Namespace, runner: CellRunner, cells: Sequence[Ce
             ]
         )
         loaded = runner.requests(first)
-        if not requests:
-            requests = len(loaded)
+        if told is None:
+            told = _Told(len(loaded), loaded.subject, loaded.notes)
             say(introduction(loaded))
-    return requests
+    assert told is not None
+    return told
 
 
 def _by_requests(cell: CellSpec) -> tuple[float, ...]:

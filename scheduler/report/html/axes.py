@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -14,7 +14,7 @@ __all__ = ["Frame", "x_axis", "y_axis"]
 
 _TICK_ROOM = 52.0
 _ROW_ROOM = 34.0
-_CLOSEST = 34.0
+_CLOSEST = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,15 @@ def x_axis(
     title: str = "",
     grid: bool = False,
     room: float = _TICK_ROOM,
+    values: Sequence[float] | None = None,
 ) -> list[Markup]:
-    """Return the base line, ticks below it, and what they count below these."""
+    """Return the base line, ticks below it, and what they count below these.
+
+    Ticks stand at round values, or at those given; one too close to that before has none.
+    """
     drawn = [line(frame.left, frame.bottom, frame.right, frame.bottom, "a")]
     last = -room
-    for value in scale.ticks(max(2, int(frame.width // room))):
+    for value in scale.ticks(max(2, int(frame.width // room))) if values is None else values:
         x = scale.at(value)
         if abs(x - last) < _CLOSEST:
             continue

@@ -53,10 +53,12 @@ class _Panel:
     title: str
     values: Callable[[Course], Sequence[float | None]]
     shown: Callable[[float], str]
+    peak: bool = False
+    """Whether the highest value is written."""
 
 
 _PANELS = (
-    _Panel("waiting requests", lambda course: course.waiting, amount),
+    _Panel("waiting requests", lambda course: course.waiting, amount, peak=True),
     _Panel("hit rate of arrivals", lambda course: course.hit_rates, lambda v: percent(v, 0)),
 )
 
@@ -72,7 +74,8 @@ def course_figure(runs: Sequence[Course]) -> Figure:
         about=f"Two small line charts an order, with common axes. {'; '.join(said) or 'No run'}.",
         draw=lambda width: _draw(runs, width),
         caption="All orders on the same axes, from the first arrival to the end of the last step. "
-        "The label stands at the highest value.",
+        "The "
+        "highest value of a queue stands above it.",
         table=_table(runs),
         definitions=_DEFINITIONS,
     )
@@ -149,13 +152,9 @@ def _panel(
     drawn.append(polyline(_runs_of_points(values, run.bin_s, x, y), f"l thin s{place % COLOURS}"))
     if named:
         drawn.append(label(place, frame.left, frame.top - 6, shown_name(run.name)))
-    known = finite(values)
-    if known and max(known) > 0:
-        peak = max(known)
-        at = x.at((list(values).index(peak) + 0.5) * run.bin_s)
-        anchor = "start" if at < frame.left + 40 else "end" if at > frame.right - 40 else "middle"
-        if not named or at > frame.left + 130:
-            drawn.append(text(at, frame.top - 6, f"max {kind.shown(peak)}", "k", anchor))
+    if kind.peak and values:
+        said = f"at most {kind.shown(max(finite(values), default=0.0))}"
+        drawn.append(text(frame.right, frame.top - 6, said, "k", "end"))
     return drawn
 
 

@@ -49,6 +49,21 @@ class LinearScale:
         step = _round_step(high, 4)
         return cls(0.0, step * math.ceil(high / step - 1e-9), start, stop)
 
+    @classmethod
+    def around(cls, values: Sequence[float | None], start: float, stop: float) -> LinearScale:
+        """Return a scale between round values on both sides of all of them."""
+        known = finite(values)
+        if not known:
+            return cls(0.0, 1.0, start, stop)
+        low, high = min(known), max(known)
+        step = _round_step(max(high - low, 0.02 * max(abs(high), abs(low)), 1e-9), 4)
+        return cls(
+            step * math.floor(low / step - 0.1),
+            step * math.ceil(high / step + 0.1),
+            start,
+            stop,
+        )
+
     def at(self, value: float) -> float:
         """Return the pixel of a value."""
         share = (value - self.low) / (self.high - self.low)

@@ -1,0 +1,219 @@
+"""The report of a sweep: orders by load, memory and seed, and the highest rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from statistics import fmean
+from typing import TypeVar
+
+from scheduler.report.html.charts_hit_rate import HitRate, hit_rate_figure
+from scheduler.report.html.charts_sweep import (
+    Axis,
+    HighestRate,
+    Line,
+    Spot,
+    highest_rate_figure,
+    trend_figure,
+)
+from scheduler.report.html.figure import Column, DataTable, Definition, Figure
+from scheduler.report.html.page import HtmlReport, Section
+from scheduler.report.html.text import amount, seconds
+from scheduler.report.metrics import METRICS
+from scheduler.report.summary import Summary
+from scheduler.report.sweep import Limit, Sweep, SweepCell
+from scheduler.report.sweep_table import sweep_notes, sweep_tables
+
+__all__ = ["sweep_report"]
+
+Item = TypeVar("Item")
+
+
+def sweep_report(sweep: Sweep, *, subject: str, notes: Sequence[str] = ()) -> HtmlReport:
+    """Return the report of a sweep of which at least one run did not fail."""
+    grid = [cell for cell in sweep.cells if cell.meets_target is None]
+    sections = [*_trends(grid), *_limits(sweep)]
+    return HtmlReport(
+        title="Scheduling orders under load",
+        subject=subject,
+        summary=_findings(sweep),
+        command=sweep.command,
+        version=sweep.version,
+        notes=[*notes, *(" ".join(note.split()) for note in sweep_notes(sweep))],
+        sections=[
+            *sections,
+            Section(
+                "numbers",
+                "The numbers",
+                tables=[_as_table(table.title, table.rows) for table in sweep_tables(sweep)],
+                definitions=[Definition(m.header, m.formula, m.doc) for m in METRICS],
+            ),
+        ],
+    )
+
+
+def _findings(sweep: Sweep) -> list[str]:
+    """Say how far each order goes at the target, and what did not run."""
+    said = []
+    for capacity, limits in _grouped(sweep.limits, lambda limit: limit.capacity_tokens):
+        rows = [row for row in _highest(limits) if row.rates]
+        if len(rows) > 1 and sweep.target_ttft_p99_s is not None:
+            best = max(rows, key=lambda row: fmean(row.rates))
+            least = min(rows, key=lambda row: fmean(row.rates))
+            said.append(
+                f"With {amount(capacity)} tokens of KV memory, {best.name} keeps p99 TTFT at or "
+                f"below {seconds(sweep.target_ttft_p99_s)} up to {fmean(best.rates):.3g} "
+                f"requests/s, {least.name} up to {fmean(least.rates):.3g}."
+            )
+    failed = sum(row.error is not None for part in (sweep.cells, sweep.limits) for row in part)
+    if failed:
+        said.append(f"{failed} runs or searches failed and are missing here.")
+    return said
+
+
+def _grouped(
+    items: Iterable[Item], key: Callable[[Item], Hashable]
+) -> list[tuple[int, list[Item]]]:
+    groups: dict[Hashable, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return [(key, found) for key, found in groups.items() if isinstance(key, int)]
+
+
+def _load(cell: SweepCell) -> float:
+    """Return where a cell stands on the load axis."""
+    given = (cell.load, cell.rate, cell.time_scale)
+    return next((value for value in given if value is not None), 1.0)
+
+
+def _load_axis(cells: Sequence[SweepCell]) -> Axis:
+    if any(cell.load is not None for cell in cells):
+        return Axis("load relative to the DFS optimum", lambda v: f"{v:g}")
+    if any(cell.rate is not None for cell in cells):
+        return Axis("requests/s", lambda v: f"{v:g}")
+    return Axis("time scale", lambda v: f"{v:g}")
+
+
+def _trends(grid: Sequence[SweepCell]) -> list[Section]:
+    """Draw along the loads, memory by memory; or along the memory, load by load."""
+    cells = [cell for cell in grid if cell.summary is not None]
+    if not cells:
+        return []
+    loads = {_load(cell) for cell in cells}
+    capacities = _grouped(cells, lambda cell: cell.capacity_tokens)
+    if len(loads) > 1:
+        return [
+            Section(
+                f"load-{i}",
+                f"By load, {amount(capacity)} tokens of memory"
+                if len(capacities) > 1
+                else "By load",
+                figures=[_trend(f"by-load-{i}", "By load", own, _load, _load_axis(own))],
+            )
+            for i, (capacity, own) in enumerate(capacities, start=1)
+        ]
+    if len(capacities) > 1:
+        axis = Axis("tokens of KV memory", amount)
+        figure = _trend(
+            "by-memory", "By memory", cells, lambda cell: float(cell.capacity_tokens), axis
+        )
+        return [Section("memory", "By memory", figures=[figure])]
+    return [Section("hit-rates", "How much is reused", figures=[_one_place(cells)])]
+
+
+def _trend(
+    name: str,
+    title: str,
+    cells: Sequence[SweepCell],
+    place: Callable[[SweepCell], float],
+    axis: Axis,
+) -> Figure:
+    lines = []
+    for policy in dict.fromkeys(cell.policy for cell in cells):
+        own = [cell for cell in cells if cell.policy == policy]
+        lines.append(
+            Line(
+                policy,
+                [
+                    _spot(x, [c.summary for c in own if place(c) == x and c.summary is not None])
+                    for x in sorted({place(cell) for cell in own})
+                ],
+            )
+        )
+    return trend_figure(name, title, lines, axis, optimum=_mean_of(cells, "optimal_hit_rate_share"))
+
+
+def _spot(x: float, runs: Sequence[Summary]) -> Spot:
+    over = any(run.overloaded for run in runs)
+    return Spot(
+        x,
+        [] if over else _values(runs, "ttft_p99_s"),
+        _values(runs, "cold_hit_rate_share"),
+        overloaded=over,
+    )
+
+
+def _values(runs: Iterable[Summary], name: str) -> list[float]:
+    return [value for run in runs if (value := run.values[name]) is not None]
+
+
+def _mean_of(cells: Sequence[SweepCell], name: str) -> float | None:
+    values = _values((cell.summary for cell in cells if cell.summary is not None), name)
+    return fmean(values) if values else None
+
+
+def _one_place(cells: Sequence[SweepCell]) -> Figure:
+    """Draw means over the seeds where neither load nor memory differs."""
+    rows = []
+    for policy in dict.fromkeys(cell.policy for cell in cells):
+        own = [cell for cell in cells if cell.policy == policy]
+        names = ("cold_hit_rate_share", "warm_hit_rate_share", "optimal_reached_share")
+        rows.append(HitRate(policy, *(_mean_of(own, name) for name in names)))
+    exact = all(cell.summary.optimal_exact for cell in cells if cell.summary is not None)
+    return hit_rate_figure(
+        rows,
+        optimum=_mean_of(cells, "optimal_hit_rate_share"),
+        ceiling=_mean_of(cells, "ceiling_hit_rate_share"),
+        exact=exact,
+    )
+
+
+def _highest(limits: Sequence[Limit]) -> list[HighestRate]:
+    rows = []
+    for policy in dict.fromkeys(limit.policy for limit in limits):
+        own = [limit for limit in limits if limit.policy == policy]
+        rates = [limit.rate for limit in own if limit.rate is not None]
+        rows.append(HighestRate(policy, rates, any(limit.at_least for limit in own), len(own)))
+    return rows
+
+
+def _limits(sweep: Sweep) -> list[Section]:
+    if not sweep.limits or sweep.target_ttft_p99_s is None:
+        return []
+    figures = [
+        highest_rate_figure(
+            f"highest-{i}",
+            _highest(limits),
+            target_s=sweep.target_ttft_p99_s,
+            about=f"{amount(capacity)} tokens of KV memory",
+        )
+        for i, (capacity, limits) in enumerate(
+            _grouped(sweep.limits, lambda limit: limit.capacity_tokens), start=1
+        )
+    ]
+    return [
+        Section(
+            "highest",
+            f"Highest rate with p99 TTFT at most {seconds(sweep.target_ttft_p99_s)}",
+            figures=figures,
+        )
+    ]
+
+
+def _as_table(title: str, rows: Sequence[Sequence[str]]) -> DataTable:
+    """Return a table of text with a header and a row of units."""
+    names, units, *body = rows
+    columns = [
+        Column(name, unit, words=place == 1)
+        for place, (name, unit) in enumerate(zip(names, units, strict=True))
+    ]
+    return DataTable(" · ".join(title.splitlines()), columns, body)
