@@ -11,6 +11,8 @@ from typing import Protocol
 __all__ = ["LinearScale", "LogScale", "QuantileScale", "Scale", "finite"]
 
 _NORMAL = NormalDist()
+_LEAST = 1e-9
+"""Less than this is nothing, in any unit."""
 _QUANTILE_TICKS = (0.0001, 0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 0.9999)
 
 
@@ -44,7 +46,7 @@ class LinearScale:
     def over(cls, values: Sequence[float | None], start: float, stop: float) -> LinearScale:
         """Return a scale from 0 to a round value at or above all of them."""
         high = max(finite(values), default=0.0)
-        if high <= 0:
+        if high < _LEAST:
             return cls(0.0, 1.0, start, stop)
         step = _round_step(high, 4)
         return cls(0.0, step * math.ceil(high / step - 1e-9), start, stop)
@@ -86,9 +88,15 @@ class LogScale:
     stop: float
 
     @classmethod
+    def between(cls, values: Sequence[float], start: float, stop: float) -> LogScale:
+        """Return a scale from the least value to the largest; some room around a single one."""
+        low, high = min(values, default=1.0), max(values, default=2.0)
+        return cls(low, high, start, stop) if high > low else cls(low / 2, 2 * low, start, stop)
+
+    @classmethod
     def over(cls, values: Sequence[float | None], start: float, stop: float) -> LogScale:
         """Return a scale from a round value below all of them to one above."""
-        known = [value for value in finite(values) if value > 0]
+        known = [value for value in finite(values) if value >= _LEAST]
         if not known:
             return cls(0.1, 10.0, start, stop)
         low, high = _round_down(min(known)), _round_up(max(known))

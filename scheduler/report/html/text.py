@@ -39,7 +39,7 @@ def shortened(text: str, most: int) -> str:
     """Return text of at most so many characters, an ellipsis in the place of its middle."""
     if len(text) <= most:
         return text
-    head = (most - 1 + 1) // 2
+    head = most // 2
     tail = most - 1 - head
     return f"{text[:head]}…{text[len(text) - tail :] if tail else ''}"
 

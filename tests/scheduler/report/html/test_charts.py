@@ -1,0 +1,186 @@
+"""Charts: well-formed pictures in two widths, tables with the data's own numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.report.details import Waits
+from scheduler.report.html.charts_curve import CapacityLine, CapacityMark, curve_figure
+from scheduler.report.html.charts_hit_rate import HitRate, hit_rate_figure
+from scheduler.report.html.charts_latency import (
+    Distribution,
+    GroupWaits,
+    ttft_figure,
+    waits_figure,
+)
+from scheduler.report.html.charts_losses import LossStep, waterfall_figure
+from scheduler.report.html.charts_prefixes import HotPrefix, prefixes_figure
+from scheduler.report.html.charts_sweep import (
+    Axis,
+    HighestRate,
+    Line,
+    Spot,
+    highest_rate_figure,
+    trend_figure,
+)
+from scheduler.report.html.charts_time import Course, course_figure
+from scheduler.report.html.figure import Figure
+from scheduler.report.html.text import percent
+from tests.models.report_reading import pictures, words
+
+HOSTILE = '</svg><script>alert("1")</script>\x00\u202e&amp; ' + "x" * 300
+NOBODY = Waits.of([])
+AXIS = Axis("requests/s", lambda v: f"{v:g}")
+
+
+def figures_of(name: str) -> list[Figure]:
+    """Return one of each chart for a name, with a point, missing values and extremes."""
+    waits = Waits.of([0.0, 1e-5, 3.0, 4_000.0])
+    return [
+        hit_rate_figure(
+            [HitRate(name, 0.8, 0.9, 0.95), HitRate("b", None, None, None)],
+            optimum=0.84,
+            ceiling=0.83,
+            exact=False,
+        ),
+        ttft_figure([Distribution(name, [(0.5, 1.0), (1.0, 2.0)]), Distribution("b", [], True)]),
+        waits_figure([GroupWaits(name, waits, NOBODY), GroupWaits("b", NOBODY, NOBODY)]),
+        course_figure([Course(name, 2.0, [0.0, 5.0], [None, 0.5]), Course("b", 0.0, [], [])]),
+        waterfall_figure([LossStep(name, 5, name, "hit"), LossStep("b", 0, "", "new")]),
+        curve_figure(
+            [CapacityLine(name, name, [(64, 0.1)], [0.01]), CapacityLine("b", "", [])],
+            [CapacityMark(name, name, 64, 0.1), CapacityMark("c", "", 10**9)],
+            bound=(name, 0.3),
+            memory=lambda tokens: f"{tokens} GiB",
+        ),
+        prefixes_figure(
+            [HotPrefix(name, 0, 5, 2, None), HotPrefix(name, 5, 9, 1, 0.1, 0),
+             HotPrefix("late", 900, 901, 1, 0.0)]
+        ),
+        trend_figure(
+            "trend",
+            name,
+            [
+                Line(name, [Spot(1, [], [], True), Spot(8, [2.0, 3.0], [0.5, 0.6])]),
+                Line("b", [Spot(8, [], [0.1], True)]),
+            ],
+            AXIS,
+            optimum=0.7,
+        ),
+        highest_rate_figure(
+            "highest",
+            [HighestRate(name, [2.0, 3.5], True, 3), HighestRate("b", [], False, 3)],
+            target_s=5.0,
+            about=name,
+        ),
+    ]  # fmt: skip
+
+
+EMPTY = [
+    hit_rate_figure([], optimum=None, ceiling=None),
+    ttft_figure([]),
+    waits_figure([]),
+    course_figure([]),
+    waterfall_figure([]),
+    curve_figure([]),
+    prefixes_figure([]),
+    trend_figure("trend", "", [], AXIS, optimum=None),
+    highest_rate_figure("highest", [], target_s=1.0, about=""),
+]
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [*figures_of("lpm"), *figures_of(HOSTILE), *figures_of(""), *EMPTY],
+    ids=lambda figure: figure.name,
+)
+def test_pictures_are_well_formed_and_named(figure: Figure) -> None:
+    for svg in pictures(figure):
+        title, about = svg[0], svg[1]
+        assert (title.tag, about.tag) == ("title", "desc")
+        assert about.text
+        assert svg.attrib["aria-labelledby"] == f"{title.attrib['id']} {about.attrib['id']}"
+        assert svg.find(".//script") is None
+    assert "<script" not in figure.wide + figure.narrow
+    assert figure.caption
+    assert figure.definitions or figure in EMPTY
+
+
+@pytest.mark.parametrize("figure", figures_of("lpm"), ids=lambda figure: figure.name)
+def test_the_same_data_gives_the_same_picture(figure: Figure) -> None:
+    (again,) = [f for f in figures_of("lpm") if f.name == figure.name]
+    assert (again.wide, again.narrow) == (figure.wide, figure.narrow)
+
+
+@pytest.mark.parametrize("figure", figures_of("lpm"), ids=lambda figure: figure.name)
+def test_each_series_is_named_beside_what_is_drawn(figure: Figure) -> None:
+    for svg in pictures(figure):
+        assert any("lpm" in said for said in words(svg))
+
+
+def test_texts_stay_inside_the_picture() -> None:
+    for figure in figures_of("sglang-lpm"):
+        for svg in pictures(figure):
+            width = float(svg.attrib["width"])
+            for node in svg.iter("text"):
+                assert -1 <= float(node.attrib["x"]) <= width + 1
+
+
+def test_hit_rates_stand_in_picture_and_table() -> None:
+    figure = hit_rate_figure([HitRate("lpm", 0.8245, 0.842, 0.907)], optimum=0.9, ceiling=None)
+    assert list(figure.table.rows[0]) == [
+        "lpm", percent(0.8245), percent(0.842), percent(0.907, 1),
+    ]  # fmt: skip
+    for svg in pictures(figure):
+        said = " ".join(words(svg))
+        assert percent(0.8245) in said
+        assert f"DFS optimum {percent(0.9)}" in said
+    assert percent(0.8245) in figure.about
+
+
+def test_bars_are_as_long_as_their_rates() -> None:
+    figure = hit_rate_figure(
+        [HitRate("a", 0.2, None, None), HitRate("b", 0.4, None, None)], optimum=0.5, ceiling=None
+    )
+    for svg in pictures(figure):
+        short, long = (float(bar.attrib["width"]) for bar in svg.iter("rect"))
+        assert long == pytest.approx(2 * short, abs=0.2)
+
+
+def test_the_waterfall_goes_over_all_tokens_without_a_gap() -> None:
+    steps = [LossStep(str(n), n, "", "lost") for n in (50, 0, 30, 920)]
+    figure = waterfall_figure(steps)
+    wide, _ = pictures(figure)
+    bars = [(float(b.attrib["x"]), float(b.attrib["width"])) for b in wide.iter("rect")]
+    for (x, width), (following, _), step in zip(bars, bars[1:], steps, strict=False):
+        if step.tokens:
+            assert x + width == pytest.approx(following, abs=0.2)
+    assert figure.table.rows[-1] == ("all prompt tokens", "1,000", percent(1.0))
+
+
+def test_children_stand_below_their_parents() -> None:
+    figure = prefixes_figure(
+        [HotPrefix("b", 5, 9, 3, 0.1, 1), HotPrefix("a", 0, 5, 9, 0.2), HotPrefix("c", 0, 1, 2, 0)]
+    )
+    assert [row[0] for row in figure.table.rows] == ["a", "· b", "c"]
+
+
+def test_an_overloaded_spot_has_no_seconds() -> None:
+    figure = trend_figure(
+        "t", "t", [Line("fcfs", [Spot(4, [], [0.5], overloaded=True)])], AXIS, optimum=None
+    )
+    assert list(figure.table.rows[0][2:6]) == ["OVERLOADED", "–", "–", "–"]
+    assert "upper edge" in figure.caption
+
+
+def test_a_curve_is_tabled_at_each_of_its_capacities() -> None:
+    figure = curve_figure(
+        [
+            CapacityLine("LRU", "", [(64, 0.1), (128, 0.2)]),
+            CapacityLine("optimum", "", [(128, 0.3)]),
+        ]
+    )
+    assert [list(row) for row in figure.table.rows] == [
+        ["64", "10.00", "–"],
+        ["128", "20.00", "30.00"],
+    ]
