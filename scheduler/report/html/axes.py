@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from markupsafe import Markup
 
 from scheduler.report.html.scale import Scale
 from scheduler.report.html.svg import line, text
+from scheduler.report.html.text import text_width
 
 __all__ = ["Frame", "x_axis", "y_axis"]
 
@@ -59,10 +61,12 @@ def x_axis(
     grid: bool = False,
     room: float = _TICK_ROOM,
     values: Sequence[float] | None = None,
+    edge: float = math.inf,
 ) -> list[Markup]:
     """Return the base line, ticks below it, and what they count below these.
 
     Ticks stand at round values, or at those given; one too close to that before has none.
+    No label goes beyond 0 or ``edge``, the width of the picture.
     """
     drawn = [line(frame.left, frame.bottom, frame.right, frame.bottom, "a")]
     last = -room
@@ -73,7 +77,9 @@ def x_axis(
         last = x
         top = frame.top if grid else frame.bottom
         drawn.append(line(x, top, x, frame.bottom + (0 if grid else 4), "g" if grid else "a"))
-        drawn.append(text(x, frame.bottom + 18, shown(value), "k", "middle"))
+        half = text_width(shown(value), 12) / 2
+        at = min(max(x, half), edge - half)
+        drawn.append(text(at, frame.bottom + 18, shown(value), "k", "middle"))
     if title:
         drawn.append(text(frame.right, frame.bottom + 36, title, "k", "end"))
     return drawn

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from scheduler.report.html.axes import Frame, x_axis, y_axis
 from scheduler.report.html.figure import Canvas, Column, DataTable, Definition, Figure
 from scheduler.report.html.scale import LinearScale, LogScale
-from scheduler.report.html.series import label, series_class, spread
+from scheduler.report.html.series import fitted_name, label, label_width, series_class, spread
 from scheduler.report.html.svg import Point, element, line, polyline, text
 from scheduler.report.html.text import amount, percent, text_width
 
@@ -81,7 +81,10 @@ def curve_figure(
         "is logarithmic: equal steps double the memory."
         + (" The band is two standard errors wide to each side." if _estimated(lines) else ""),
         table=DataTable("Hit rate by KV memory", columns, rows),
-        definitions=[Definition(item.name, "", item.doc) for item in (*lines, *marks)],
+        definitions=[
+            *(Definition(item.name, "", item.doc) for item in lines),
+            *(Definition(mark.name, "", mark.doc) for mark in marks),
+        ],
     )
 
 
@@ -97,7 +100,8 @@ def _draw(
     width: float,
 ) -> Canvas:
     narrow = width < _NARROW_BELOW
-    right = 10.0 if narrow else max((text_width(i.name, 13) for i in lines), default=0) + 12
+    names = [fitted_name(item.name, 160) for item in lines]
+    right = 10.0 if narrow else max(map(label_width, names), default=0) + 12
     top = 24.0 + 18 * len(marks)
     frame = Frame(46.0, top, width - right, top + _HEIGHT)
     capacities = [float(capacity) for item in lines for capacity, _ in item.points]
@@ -105,7 +109,7 @@ def _draw(
     rates = [rate for item in lines for _, rate in item.points]
     y = LinearScale.over([*rates, bound[1] if bound else None], frame.bottom, frame.top)
     drawn = y_axis(frame, y, lambda v: percent(v, 0), most=5)
-    drawn += x_axis(frame, x, amount, room=62)
+    drawn += x_axis(frame, x, amount, room=62, edge=width)
     drawn.append(
         text(frame.right, frame.bottom + (56 if memory else 36), "tokens of KV memory", "k", "end")
     )
@@ -123,11 +127,11 @@ def _draw(
         drawn.append(polyline([points] if points else [], f"l {series_class(i)}"))
         ends.append(points[-1][1] if points else frame.top)
     places = spread(ends, 15, frame.top, frame.bottom)
-    for i, item in enumerate(lines):
+    for i in range(len(lines)):
         if narrow:
-            drawn.append(label(i, frame.right - 4, frame.bottom - 12 - 18 * i, item.name, "end"))
+            drawn.append(label(i, frame.right - 4, frame.bottom - 12 - 18 * i, names[i], "end"))
         else:
-            drawn.append(label(i, frame.right + 6, places[i] + 4, item.name))
+            drawn.append(label(i, frame.right + 6, places[i] + 4, names[i]))
     return Canvas(drawn, frame.bottom + (62 if memory is not None else 42))
 
 

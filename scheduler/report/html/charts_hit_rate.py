@@ -10,7 +10,7 @@ from markupsafe import Markup
 from scheduler.report.html.axes import Frame, x_axis
 from scheduler.report.html.figure import Canvas, Column, DataTable, Figure, defined
 from scheduler.report.html.scale import LinearScale
-from scheduler.report.html.series import marker, shown_name
+from scheduler.report.html.series import fitted_name, label_width, marker
 from scheduler.report.html.svg import line, rect, text
 from scheduler.report.html.text import percent, text_width
 
@@ -95,8 +95,8 @@ def _about(rows: Sequence[HitRate], bounds: Sequence[_Bound]) -> str:
 def _draw(rows: Sequence[HitRate], bounds: Sequence[_Bound], width: float) -> Canvas:
     narrow = width < _NARROW_BELOW
     row_height = 44.0 if narrow else 32.0
-    names = [shown_name(row.name) for row in rows]
-    longest = max((text_width(name, 13) for name in names), default=0)
+    names = [fitted_name(row.name, 130 if narrow else 200) for row in rows]
+    longest = max(map(label_width, names), default=0)
     left = 4.0 if narrow else longest + 16
     top = 20.0 * len(bounds) + (10 if narrow else 14)
     frame = Frame(
@@ -107,7 +107,7 @@ def _draw(rows: Sequence[HitRate], bounds: Sequence[_Bound], width: float) -> Ca
     )
     values = [v for row in rows for v in (row.cold, row.warm)] + [b.rate for b in bounds]
     scale = LinearScale.over(values, frame.left, frame.right)
-    drawn = x_axis(frame, scale, lambda v: percent(v, 0), title="", grid=True)
+    drawn = x_axis(frame, scale, lambda v: percent(v, 0), grid=True, edge=width)
     if not narrow:
         drawn += [
             text(width - 78, top - 6, "hit rate", "k", "end"),

@@ -11,9 +11,16 @@ from scheduler.report.details import NAMED_QUANTILES, Waits
 from scheduler.report.html.axes import Frame, x_axis, y_axis
 from scheduler.report.html.figure import Canvas, Column, DataTable, Definition, Figure, defined
 from scheduler.report.html.scale import LogScale, QuantileScale
-from scheduler.report.html.series import label, marker, series_class, shown_name, spread
+from scheduler.report.html.series import (
+    fitted_name,
+    label,
+    label_width,
+    marker,
+    series_class,
+    spread,
+)
 from scheduler.report.html.svg import element, line, polyline, text
-from scheduler.report.html.text import seconds, text_width
+from scheduler.report.html.text import seconds
 
 __all__ = ["Distribution", "GroupWaits", "ttft_figure", "waits_figure"]
 
@@ -89,8 +96,8 @@ def _plain_cells(run: Distribution, shares: Sequence[float]) -> list[str]:
 
 def _draw_quantiles(runs: Sequence[Distribution], width: float) -> Canvas:
     narrow = width < _NARROW_BELOW
-    names = [shown_name(run.name, 12 if narrow else 24) for run in runs]
-    right = max((text_width(name, 13) for name in names), default=0) + 12
+    names = [fitted_name(run.name, 86 if narrow else 180) for run in runs]
+    right = max(map(label_width, names), default=0) + 12
     height = max(300.0, 15.0 * len(runs) + 30)
     frame = Frame(54.0, 12.0, width - right, 12 + height)
     inside = [[(share, s) for share, s in run.quantiles if share < 1] for run in runs]
@@ -99,7 +106,7 @@ def _draw_quantiles(runs: Sequence[Distribution], width: float) -> Canvas:
     x = QuantileScale(min(low, 0.01), max(high, 0.99), frame.left, frame.right)
     y = LogScale.over([s for points in inside for _, s in points], frame.bottom, frame.top)
     drawn = y_axis(frame, y, seconds, most=9)
-    drawn += x_axis(frame, x, _quantile_name, title="percentile of requests", room=40)
+    drawn += x_axis(frame, x, _quantile_name, title="percentile of requests", room=40, edge=width)
     ends = [y.at(points[-1][1]) if points else frame.top for points in inside]
     places = spread(ends, 15.0, frame.top, frame.bottom)
     for i, points in enumerate(inside):
@@ -179,8 +186,8 @@ def _groups(run: GroupWaits) -> tuple[tuple[str, Waits], tuple[str, Waits]]:
 
 def _draw_waits(runs: Sequence[GroupWaits], width: float) -> Canvas:
     narrow = width < _NARROW_BELOW
-    names = [shown_name(run.name) for run in runs]
-    longest = max((text_width(name, 13) for name in names), default=0)
+    names = [fitted_name(run.name, 200) for run in runs]
+    longest = max(map(label_width, names), default=0)
     left = 8.0 if narrow else longest + 190
     block, top = (96.0 if narrow else 56.0), 8.0
     frame = Frame(left, top, width - 66, top + block * len(runs))
@@ -191,7 +198,9 @@ def _draw_waits(runs: Sequence[GroupWaits], width: float) -> Canvas:
         for value in (waits.p50_s, waits.p90_s, waits.p99_s)
     ]
     scale = LogScale.over(values, frame.left, frame.right)
-    drawn = x_axis(frame, scale, seconds, title="time to first token", grid=True, room=60)
+    drawn = x_axis(
+        frame, scale, seconds, title="time to first token", grid=True, room=60, edge=width
+    )
     for i, run in enumerate(runs):
         start = top + block * i
         if i:

@@ -10,8 +10,9 @@ from markupsafe import Markup
 from scheduler.report.html.axes import Frame, x_axis
 from scheduler.report.html.figure import Canvas, Column, DataTable, Definition, Figure
 from scheduler.report.html.scale import LinearScale
+from scheduler.report.html.series import fitted_name, label_width
 from scheduler.report.html.svg import line, rect, text
-from scheduler.report.html.text import amount, percent, text_width
+from scheduler.report.html.text import amount, percent
 
 __all__ = ["LossStep", "waterfall_figure"]
 
@@ -63,12 +64,14 @@ def _share(tokens: int, whole: int) -> float | None:
 def _draw(steps: Sequence[LossStep], whole: int, width: float) -> Canvas:
     narrow = width < _NARROW_BELOW
     row = 46.0 if narrow else 34.0
-    longest = max((text_width(step.name, 13) for step in steps), default=0)
+    longest = max((label_width(fitted_name(s.name, 200)) for s in steps), default=0)
     left = 8.0 if narrow else longest + 16
     top = 8.0 if narrow else 24.0
     frame = Frame(left, top, width - (12 if narrow else 150), top + row * len(steps))
     scale = LinearScale(0.0, 1.0, frame.left, frame.right)
-    drawn = x_axis(frame, scale, lambda v: percent(v, 0), title="of all prompt tokens", grid=True)
+    drawn = x_axis(
+        frame, scale, lambda v: percent(v, 0), title="of all prompt tokens", grid=True, edge=width
+    )
     if not narrow:
         drawn.append(text(width - 70, 10, "share", "k", "end"))
         drawn.append(text(width, 10, "tokens", "k", "end"))
@@ -102,12 +105,12 @@ def _row(
     if narrow:
         return [
             bar,
-            text(0, top + 17, step.name, "n"),
+            text(0, top + 17, fitted_name(step.name, 190), "n"),
             text(width - 4, top + 17, f"{share} · {amount(step.tokens)}", "v", "end"),
         ]
     return [
         bar,
-        text(frame.left - 12, top + 22, step.name, "n", "end"),
+        text(frame.left - 12, top + 22, fitted_name(step.name, 200), "n", "end"),
         text(width - 70, top + 22, share, "v", "end"),
         text(width, top + 22, amount(step.tokens), "v", "end"),
     ]

@@ -116,7 +116,9 @@ def _draw(prefixes: Sequence[HotPrefix], order: Sequence[tuple[int, int]], width
     scale = LinearScale.over(
         [float(prefix.stop_tokens) for prefix in prefixes], frame.left, frame.right
     )
-    axis = x_axis(frame, scale, amount, title="tokens from the start of the prompt", grid=True)
+    axis = x_axis(
+        frame, scale, amount, title="tokens from the start of the prompt", grid=True, edge=width
+    )
     drawn: list[Markup] = []
     if not narrow:
         drawn.append(text(width - 74, 10, "requests", "k", "end"))

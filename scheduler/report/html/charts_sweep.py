@@ -13,14 +13,15 @@ from scheduler.report.html.figure import Canvas, Column, DataTable, Figure, defi
 from scheduler.report.html.scale import LinearScale, LogScale, Scale, finite
 from scheduler.report.html.series import (
     COLOURS,
+    fitted_name,
     label,
+    label_width,
     marker,
     series_class,
-    shown_name,
     spread,
 )
 from scheduler.report.html.svg import line, polyline, text
-from scheduler.report.html.text import percent, seconds, text_width
+from scheduler.report.html.text import percent, seconds
 
 __all__ = ["Axis", "HighestRate", "Line", "Spot", "highest_rate_figure", "trend_figure"]
 
@@ -133,8 +134,8 @@ def _three(values: Sequence[float], scale: float, decimals: int) -> list[str]:
 
 
 def _draw_trend(lines: Sequence[Line], axis: Axis, optimum: float | None, width: float) -> Canvas:
-    names = [shown_name(item.name, 12 if width < _NARROW_BELOW else 24) for item in lines]
-    right = max((text_width(name, 13) for name in names), default=0) + 14
+    names = [fitted_name(item.name, 86 if width < _NARROW_BELOW else 180) for item in lines]
+    right = max(map(label_width, names), default=0) + 14
     places = sorted({spot.x for item in lines for spot in item.spots})
     upper = Frame(54.0, 44.0, width - right, 44.0 + _PANEL)
     lower = Frame(54.0, upper.bottom + 66, upper.right, upper.bottom + 66 + _PANEL)
@@ -145,12 +146,12 @@ def _draw_trend(lines: Sequence[Line], axis: Axis, optimum: float | None, width:
     z = LinearScale.around([*rates, optimum], lower.bottom, lower.top)
     drawn = [text(0, 14, "p99 time to first token", "h3")]
     drawn += y_axis(upper, y, seconds)
-    drawn += x_axis(upper, x, axis.shown, values=places)
+    drawn += x_axis(upper, x, axis.shown, values=places, edge=width)
     drawn += _curves(lines, names, x, y, upper, lambda spot: spot.ttft_p99_s)
     drawn += _overloads(lines, x, upper)
     drawn.append(text(0, lower.top - 22, "cold hit rate", "h3"))
     drawn += y_axis(lower, z, lambda v: percent(v, 0 if z.high - z.low >= 0.04 else 1))
-    drawn += x_axis(lower, x, axis.shown, values=places, title=axis.title)
+    drawn += x_axis(lower, x, axis.shown, values=places, title=axis.title, edge=width)
     if optimum is not None:
         at = z.at(optimum)
         drawn.append(line(lower.left, at, lower.right, at, "r"))
@@ -264,12 +265,12 @@ def _rate_said(row: HighestRate) -> str:
 
 
 def _draw_highest(rows: Sequence[HighestRate], width: float) -> Canvas:
-    names = [shown_name(row.name, 14 if width < _NARROW_BELOW else 26) for row in rows]
-    left = max((text_width(name, 13) for name in names), default=0) + 16
+    names = [fitted_name(row.name, 100 if width < _NARROW_BELOW else 200) for row in rows]
+    left = max(map(label_width, names), default=0) + 16
     frame = Frame(left, 8.0, width - 96, 8.0 + 34 * len(rows))
     values = [rate for row in rows for rate in row.rates]
     x = LinearScale.over(values, frame.left, frame.right)
-    drawn = x_axis(frame, x, lambda v: f"{v:g}", title="requests/s", grid=True)
+    drawn = x_axis(frame, x, lambda v: f"{v:g}", title="requests/s", grid=True, edge=width)
     for i, row in enumerate(rows):
         y = frame.top + 34 * i + 17
         drawn.append(text(frame.left - 12, y + 4, names[i], "n", "end"))

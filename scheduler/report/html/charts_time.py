@@ -10,7 +10,7 @@ from markupsafe import Markup
 from scheduler.report.html.axes import Frame, x_axis
 from scheduler.report.html.figure import Canvas, Column, DataTable, Definition, Figure
 from scheduler.report.html.scale import LinearScale, finite
-from scheduler.report.html.series import COLOURS, label, shown_name
+from scheduler.report.html.series import COLOURS, fitted_name, label
 from scheduler.report.html.svg import Point, line, polyline, text
 from scheduler.report.html.text import amount, percent, seconds
 
@@ -125,7 +125,7 @@ def _draw(runs: Sequence[Course], width: float) -> Canvas:
             drawn += _panel(i, run, kind, values, frame, latest, named=j == 0 or narrow)
         frame = Frame(left, start, left + panel, start + _ROW * len(runs) - 18)
         x = LinearScale(0.0, latest or 1.0, frame.left, frame.right)
-        drawn += x_axis(frame, x, seconds, title="since the first arrival", room=76)
+        drawn += x_axis(frame, x, seconds, title="since the first arrival", room=76, edge=width)
     bottom = top + (_ROW * len(runs) + _BETWEEN) * (2 if narrow else 1) - _BETWEEN
     return Canvas(drawn, bottom + 26)
 
@@ -151,7 +151,9 @@ def _panel(
     values = kind.values(run)
     drawn.append(polyline(_runs_of_points(values, run.bin_s, x, y), f"l thin s{place % COLOURS}"))
     if named:
-        drawn.append(label(place, frame.left, frame.top - 6, shown_name(run.name)))
+        drawn.append(
+            label(place, frame.left, frame.top - 6, fitted_name(run.name, frame.width - 90))
+        )
     if kind.peak and values:
         said = f"at most {kind.shown(max(finite(values), default=0.0))}"
         drawn.append(text(frame.right, frame.top - 6, said, "k", "end"))

@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from scheduler.report.html.svg import element, text
-from scheduler.report.html.text import printable, shortened
+from scheduler.report.html.text import printable, shortened, text_width
 
-__all__ = ["COLOURS", "label", "marker", "series_class", "shown_name", "spread"]
+__all__ = [
+    "COLOURS",
+    "fitted_name",
+    "label",
+    "label_width",
+    "marker",
+    "series_class",
+    "shown_name",
+    "spread",
+]
 
 COLOURS = 7
 """Colours of the style sheet; with five dashes, 35 lines differ."""
@@ -25,6 +34,19 @@ def series_class(place: int) -> str:
 def shown_name(name: str, most: int = _LONGEST_NAME) -> str:
     """Return the name of a series as it stands in a picture."""
     return shortened(printable(name), most)
+
+
+def fitted_name(name: str, room: float) -> str:
+    """Return the name of a series, cut to a width in pixels."""
+    short = shown_name(name)
+    while len(short) > 3 and label_width(short) > room:
+        short = shown_name(name, len(short) - 1)
+    return short
+
+
+def label_width(content: str) -> float:
+    """Estimate the width of a label, which is bold."""
+    return 1.1 * text_width(content, 13)
 
 
 def marker(

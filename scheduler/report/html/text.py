@@ -10,8 +10,8 @@ __all__ = ["amount", "percent", "printable", "seconds", "shortened", "text_width
 _HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Control, format (bidi overrides too), surrogate, private, unassigned, line separators."""
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_NARROW = set("fijlrt.,:;'!|()[]{} 1-")
-_WIDE = set("mwMW@%—")
+_NARROW = set("fijlrtI.,:;'!|()[] -\N{NO-BREAK SPACE}")
+_WIDE = set("mwMW@%—…<>=+~#&")
 _MISSING = "–"
 _SPACE = "\N{NO-BREAK SPACE}"
 

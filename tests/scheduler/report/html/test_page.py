@@ -2,101 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
-
 import pytest
 
-from scheduler.report.html.compare_page import compare_report
 from scheduler.report.html.page import HtmlReport, render_html
-from scheduler.report.html.sweep_page import sweep_report
 from scheduler.report.metrics import METRICS
-from scheduler.report.recorder import Recorder
-from scheduler.report.summary import Summary, summarize
-from scheduler.report.sweep import Limit, Sweep, SweepCell
 from scheduler.report.table import shown_value
-from tests.models.recorded_runs import queue_run
+from tests.models.report_pages import PAGES, compared, overloaded, page_named, runs
 from tests.models.report_reading import read_page
-
-HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202e{{ 7*7 }}'
-
-
-def runs(*labels: str) -> list[Summary]:
-    return [
-        summarize(
-            queue_run([0.5 * i for i in range(200)], lambda rng: rng.randrange(950), seed=seed),
-            label=label,
-            page_size=16,
-            optimal_hit_rate=0.5,
-            ceiling_hit_rate=0.4,
-            seed=7,
-            assumptions={"capacity_tokens": 4_000, "ticks": label},
-            details=True,
-        )
-        for seed, label in enumerate(labels)
-    ]
-
-
-def overloaded(label: str) -> Summary:
-    recorder = queue_run([0.2 * i for i in range(400)], lambda rng: 500, seed=0)
-    summary = summarize(recorder, label=label, page_size=16, optimal_hit_rate=0.5, details=True)
-    assert summary.overloaded
-    return summary
-
-
-def empty(label: str) -> Summary:
-    return summarize(Recorder(), label=label, page_size=16, details=True)
-
-
-def compared(summaries: Sequence[Summary], subject: str = "a trace") -> str:
-    return render_html(
-        compare_report(summaries, subject=subject, command="radixcache compare", version="1.2.3")
-    )
-
-
-def swept(*cells: SweepCell, **more: object) -> str:
-    sweep = Sweep(cells=cells, command="radixcache sweep", version="1.2.3", **more)  # type: ignore[arg-type]
-    return render_html(sweep_report(sweep, subject="a trace"))
-
-
-def cell(policy: str, seed: int, summary: Summary | None, **more: object) -> SweepCell:
-    return SweepCell(policy=policy, capacity_tokens=more.pop("capacity", 64), seed=seed,  # type: ignore[arg-type]
-                     summary=summary, **more)  # type: ignore[arg-type]  # fmt: skip
-
-
-PAGES = {
-    "compare": lambda: compared(runs("fcfs", "lpm")),
-    "one run": lambda: compared(runs("fcfs")),
-    "no details": lambda: compared([summarize(Recorder(), label="x", page_size=16)]),
-    "empty run": lambda: compared([empty("fcfs"), *runs("lpm")]),
-    "overloaded": lambda: compared([overloaded("fcfs"), *runs("lpm")]),
-    "hostile": lambda: compared(runs(HOSTILE, "lpm"), subject=HOSTILE),
-    "sweep by load": lambda: swept(
-        *(cell("fcfs", seed, run, rate=1.0) for seed, run in enumerate(runs("a", "b"))),
-        *(cell("fcfs", seed, run, rate=8.0) for seed, run in enumerate(runs("a", "b"))),
-        cell("lpm", 0, overloaded("lpm"), rate=8.0),
-        cell("lpm", 0, None, rate=1.0, error="ValueError: <b>"),
-    ),
-    "sweep by memory": lambda: swept(
-        *(cell("fcfs", 0, runs("a")[0], capacity=c) for c in (64, 4_096))
-    ),
-    "sweep of one place": lambda: swept(cell("fcfs", 0, runs("a")[0])),
-    "sweep with a target": lambda: swept(
-        cell("fcfs", 0, runs("a")[0], rate=2.0, meets_target=True),
-        target_ttft_p99_s=5.0,
-        tolerance=0.02,
-        limits=[
-            Limit(policy="fcfs", capacity_tokens=64, seed=0, rate=2.0),
-            Limit(policy="lpm", capacity_tokens=64, seed=0, rate=None),
-            Limit(policy="spf", capacity_tokens=64, seed=0, rate=3.0, at_least=True),
-        ],
-    ),
-}  # fmt: skip
-
-
-@cache
-def page_named(name: str) -> str:
-    return PAGES[name]()
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -168,12 +80,12 @@ def test_findings_name_the_best_run() -> None:
 
 
 def test_a_sweep_names_the_order_that_goes_farthest() -> None:
-    text = read_page(page_named("sweep with a target")).text.replace("\N{NO-BREAK SPACE}", " ")
+    text = read_page(page_named("sweep")).text.replace("\N{NO-BREAK SPACE}", " ")
     assert "spf keeps p99 TTFT at or below 5 s up to 3 requests/s, fcfs up to 2." in text
 
 
 def test_failed_runs_are_counted() -> None:
-    assert "1 runs or searches failed" in read_page(page_named("sweep by load")).text
+    assert "1 runs or searches failed" in read_page(page_named("sweep")).text
 
 
 def test_a_report_without_sections_is_a_page() -> None:
