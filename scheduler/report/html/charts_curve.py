@@ -109,12 +109,12 @@ def _draw(
     rates = [rate for item in lines for _, rate in item.points]
     y = LinearScale.over([*rates, bound[1] if bound else None], frame.bottom, frame.top)
     drawn = y_axis(frame, y, lambda v: percent(v, 0), most=5)
-    drawn += x_axis(frame, x, amount, room=62, edge=width)
+    drawn += x_axis(frame, x, amount, room=44, edge=width)
     drawn.append(
         text(frame.right, frame.bottom + (56 if memory else 36), "tokens of KV memory", "k", "end")
     )
     if memory is not None:
-        drawn += _memory_ticks(frame, x, memory)
+        drawn += _memory_ticks(frame, x, memory, width)
     if bound is not None:
         at = y.at(bound[1])
         drawn.append(line(frame.left, at, frame.right, at, "r"))
@@ -129,17 +129,23 @@ def _draw(
     places = spread(ends, 15, frame.top, frame.bottom)
     for i in range(len(lines)):
         if narrow:
-            drawn.append(label(i, frame.right - 4, frame.bottom - 12 - 18 * i, names[i], "end"))
+            y = frame.bottom - 12 - 18 * i
+            start = frame.right - label_width(names[i]) - 34
+            drawn.append(line(start, y - 4, start + 26, y - 4, f"l {series_class(i)}"))
+            drawn.append(label(i, frame.right - 4, y, names[i], "end"))
         else:
             drawn.append(label(i, frame.right + 6, places[i] + 4, names[i]))
     return Canvas(drawn, frame.bottom + (62 if memory is not None else 42))
 
 
-def _memory_ticks(frame: Frame, x: LogScale, memory: Callable[[int], str]) -> list[Markup]:
+def _memory_ticks(
+    frame: Frame, x: LogScale, memory: Callable[[int], str], width: float
+) -> list[Markup]:
     """Write the same ticks as memory, below those in tokens."""
     drawn, last = [], -100.0
-    for value in x.ticks(max(2, int(frame.width // 62))):
-        at, said = x.at(value), memory(round(value))
+    for value in x.ticks(max(2, int(frame.width // 44))):
+        said = memory(round(value))
+        at = min(x.at(value), width - text_width(said, 12) / 2)
         if at - last >= text_width(said, 12) + 10:
             drawn.append(text(at, frame.bottom + 36, said, "k", "middle"))
             last = at

@@ -29,6 +29,14 @@ class LossStep:
     """What belongs to it, in a sentence."""
     kind: str
     """``hit``, ``lost`` (something could be done) or ``new`` (nothing can)."""
+    share: str | None = None
+    """Its percentage as it is to be shown; None: rounded by itself."""
+
+    def percentage(self, whole: int) -> str:
+        """Return its share of all prompt tokens."""
+        if self.share is None or not whole:
+            return percent(_share(self.tokens, whole))
+        return f"{self.share}\N{NO-BREAK SPACE}%"
 
 
 _COLOURS = {"hit": "s2", "lost": "s1", "new": "s5"}
@@ -37,7 +45,7 @@ _COLOURS = {"hit": "s2", "lost": "s1", "new": "s5"}
 def waterfall_figure(steps: Sequence[LossStep], caption: str = "") -> Figure:
     """Return the parts as bars, each from where the one before ends, over all prompt tokens."""
     whole = sum(step.tokens for step in steps)
-    said = [f"{step.name} {percent(_share(step.tokens, whole))}" for step in steps]
+    said = [f"{step.name} {step.percentage(whole)}" for step in steps]
     return Figure(
         name="waterfall",
         title="Where the prompt tokens went",
@@ -49,7 +57,7 @@ def waterfall_figure(steps: Sequence[LossStep], caption: str = "") -> Figure:
             "Prompt tokens by what became of them",
             (Column("part"), Column("tokens"), Column("share", "%")),
             [
-                *((s.name, f"{s.tokens:,}", percent(_share(s.tokens, whole))) for s in steps),
+                *((s.name, f"{s.tokens:,}", s.percentage(whole)) for s in steps),
                 ("all prompt tokens", f"{whole:,}", percent(1.0 if whole else None)),
             ],
         ),
@@ -97,7 +105,7 @@ def _row(
 ) -> list[Markup]:
     narrow = width < _NARROW_BELOW
     start, stop = ends
-    share = percent(_share(step.tokens, whole))
+    share = step.percentage(whole)
     bar_top = top + (24 if narrow else 9)
     bar = rect(
         start, bar_top, max(stop - start, 1.0), 14 if narrow else 16, f"b {_COLOURS[step.kind]}"
