@@ -10,8 +10,8 @@ from markupsafe import Markup
 from scheduler.report.html.axes import Frame, x_axis
 from scheduler.report.html.figure import Canvas, Column, DataTable, Figure, defined
 from scheduler.report.html.scale import LinearScale
-from scheduler.report.html.series import fitted_name, label_width, marker
-from scheduler.report.html.svg import line, rect, text
+from scheduler.report.html.series import fitted_name, label_width
+from scheduler.report.html.svg import element, line, rect, text
 from scheduler.report.html.text import percent, text_width
 
 __all__ = ["HitRate", "hit_rate_figure"]
@@ -135,7 +135,7 @@ def _row(
         start = scale.at(0)
         drawn.append(rect(start, middle - 7, scale.at(row.cold) - start, 14, f"b s{place % 7}"))
     if row.warm is not None:
-        drawn.append(marker(place, scale.at(row.warm), middle, size=4.5, hollow=True, shape=0))
+        drawn.append(element("circle", cx=scale.at(row.warm), cy=middle, r=4.5, class_="ring"))
     if narrow:
         shown = f"{percent(row.cold)}, {percent(row.reached, 1)} of optimum"
         drawn.append(text(frame.left, middle - 13, name, "n"))

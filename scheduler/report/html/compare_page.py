@@ -90,16 +90,23 @@ def _findings(summaries: Sequence[Summary]) -> list[str]:
                 f"{seconds(calm.values['ttft_p99_s'])} (mean {seconds(calm.values['ttft_mean_s'])})"
             )
         said.append(text + ".")
-    over = [s.label for s in summaries if s.overloaded]
+    over = [s for s in summaries if s.overloaded]
     if over:
-        said.append(f"Overloaded, their queues grow without end: {', '.join(over)}.")
+        said.append(
+            f"Overloaded, their queues grow without end: {', '.join(s.label for s in over)}."
+        )
+    drained = [(rate, s) for s in over if (rate := s.values["drain_requests_per_s"]) is not None]
+    if len(drained) > 1:
+        rate, most = max(drained, key=lambda pair: pair[0])
+        said.append(f"Of these {most.label} gets most done, {rate:.2f} requests/s.")
     return said
 
 
 def _headline(summaries: Sequence[Summary]) -> DataTable:
     shown = [metric(name) for name in _HEADLINE]
     if any(s.overloaded for s in summaries):
-        shown.insert(2, metric("drain_requests_per_s"))
+        shown[2:2] = [metric("drain_requests_per_s")]
+        shown.remove(metric("ttft_p50_s"))
     return DataTable(
         "The runs side by side",
         [

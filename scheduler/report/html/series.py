@@ -56,11 +56,10 @@ def marker(
     *,
     size: float = 4.0,
     hollow: bool = False,
-    shape: int | None = None,
 ) -> Markup:
-    """Return the mark of a series: one of five shapes, its own or the one given; or hollow."""
+    """Return the mark of a series: one of five shapes, full or hollow."""
     kind = f"{'mh' if hollow else 'm'} s{place % COLOURS}"
-    shape = place % 5 if shape is None else shape
+    shape = place % 5
     if shape == 0:
         return element("circle", cx=x, cy=y, r=size, class_=kind)
     corners = {
