@@ -13,6 +13,7 @@ from scheduler.analysis.curve_report import CurveReport, curve_report
 from scheduler.analysis.curve_table import curve_to_csv, curve_to_json, format_curve
 from scheduler.analysis.touches import TouchRule
 from scheduler.cli.model_memory import kv_bytes_per_token_of, notes_on_model
+from scheduler.cli.html_output import check_html, write_html
 from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.parsing import command_line
 from scheduler.cli.progress import counted, progress_bar
@@ -27,6 +28,7 @@ __all__ = ["run"]
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     check_writable(arguments.output)
+    check_html(arguments)
     if arguments.sample is not None and not arguments.optimum:
         raise ConfigError("--no-optimum does nothing with --sample, which has none: leave it out")
     trace = opened(arguments, partial_block=arguments.lookup)
@@ -57,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     notes = [*notes_on(trace), *notes_on_model(arguments)]
     say([report.title, *(f"note: {note}" for note in notes)])
     emit(arguments.output, _text(arguments, report, notes))
+    write_html(arguments, "html_curve", report, notes)
     return 0
 
 

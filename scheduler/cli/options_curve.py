@@ -7,6 +7,7 @@ from typing import Any
 
 from scheduler.cli.options import add_input, add_output, add_page_size, listed, positive, whole
 from scheduler.cli.options_models import add_model
+from scheduler.cli.options_html import add_html
 
 __all__ = ["add_curve"]
 
@@ -68,6 +69,7 @@ def add_curve(commands: argparse._SubParsersAction[Any]) -> None:
     )
     add_model(parser, roofline=False, several=True, shows_bytes=True)
     add_output(parser)
+    add_html(parser)
     add_input(parser)
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from radixcache import PrefixKey
+from scheduler.analysis.curve_html import curve_page
+from scheduler.analysis.curve_report import curve_report
+from scheduler.analysis.touches import TouchRule
 from scheduler.report.html.compare_page import compare_report
 from scheduler.report.html.page import render_html
 from scheduler.report.html.sweep_page import sweep_report
 from scheduler.report.recorder import Recorder
 from scheduler.report.summary import Summary, summarize
 from scheduler.report.sweep import Limit, Sweep, SweepCell
+from scheduler.request import Request
 from tests.models.recorded_runs import queue_run
 
 __all__ = ["PAGES", "compared", "overloaded", "page_named", "runs"]
@@ -61,6 +66,23 @@ def cell(policy: str, seed: int, summary: Summary | None, **more: object) -> Swe
                      summary=summary, **more)  # type: ignore[arg-type]  # fmt: skip
 
 
+def curve() -> str:
+    requests = [
+        Request(
+            rid=str(i),
+            key=PrefixKey([*range(100 * (i % 5), 100 * (i % 5) + 60), 10_000 + i]),
+            prompt_tokens=61,
+            max_new_tokens=1,
+        )
+        for i in range(60)
+    ]
+    rule = TouchRule(4, last_token=True, cached_outputs=False)
+    report = curve_report(requests, rule, title="a trace", kv_bytes_per_token=2.0**20)
+    return render_html(
+        curve_page(report, subject="a trace", command="radixcache curve", version="1.2.3")
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "compare": lambda: compared(runs("fcfs", "lpm")),
     "one run": lambda: compared(runs("fcfs")),
@@ -85,6 +107,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "sweep by memory": lambda: swept(
         *(cell("fcfs", 0, runs("a")[0], capacity=c) for c in (64, 4_096))
     ),
+    "curve": curve,
     "sweep of one place": lambda: swept(cell("fcfs", 0, runs("a")[0])),
 }  # fmt: skip
 

@@ -129,10 +129,10 @@ def _draw(
     places = spread(ends, 15, frame.top, frame.bottom)
     for i in range(len(lines)):
         if narrow:
-            y = frame.bottom - 12 - 18 * i
+            at = frame.bottom - 12 - 18 * i
             start = frame.right - label_width(names[i]) - 34
-            drawn.append(line(start, y - 4, start + 26, y - 4, f"l {series_class(i)}"))
-            drawn.append(label(i, frame.right - 4, y, names[i], "end"))
+            drawn.append(line(start, at - 4, start + 26, at - 4, f"l {series_class(i)}"))
+            drawn.append(label(i, frame.right - 4, at, names[i], "end"))
         else:
             drawn.append(label(i, frame.right + 6, places[i] + 4, names[i]))
     return Canvas(drawn, frame.bottom + (62 if memory is not None else 42))

@@ -11,6 +11,7 @@ from tests.models.command_line import SMALL, run, run_apart, write_rows
 from tests.models.report_reading import Page, read_page
 
 COMPARE = ("compare", *SMALL, "--policies", "fcfs,lpm")
+CURVE = ("curve", *SMALL)
 SWEEP = ("sweep", *SMALL, "--policies", "fcfs,lpm", "--rates", "2,8", "--jobs", "1")
 
 
@@ -86,6 +87,16 @@ def test_a_sweep_writes_rows_tables_and_a_report(
     assert "--html" not in drawn.text
 
 
+def test_a_curve_is_printed_and_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    plain = run(capsys, *CURVE)
+    assert run(capsys, *CURVE, "--html", path) == plain
+    drawn = page(path)
+    assert drawn.unclosed == []
+    assert drawn.tags.count("figure") == 1
+    assert "radixcache curve --workload few-shot --size 24" in drawn.text
+
+
 def test_a_trace_with_a_hostile_name_is_only_text(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -109,10 +120,10 @@ def test_a_trace_with_a_hostile_name_is_only_text(
     [
         (("--html", "{}/absent/report.html"), "cannot be written"),
         (("--html", "{}"), "cannot be written"),
-        (("--html", "{}/a.csv", "--output", "{}/a.csv"), "--html and --output both name"),
+        (("--html", "{}/a.csv", "-o", "{}/a.csv"), "--html and --output both name"),
     ],
 )
-@pytest.mark.parametrize("command", [COMPARE, SWEEP])
+@pytest.mark.parametrize("command", [COMPARE, SWEEP, CURVE])
 def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
