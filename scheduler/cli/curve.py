@@ -12,8 +12,8 @@ from radixcache.errors import ConfigError
 from scheduler.analysis.curve_report import CurveReport, curve_report
 from scheduler.analysis.curve_table import curve_to_csv, curve_to_json, format_curve
 from scheduler.analysis.touches import TouchRule
-from scheduler.cli.model_memory import kv_bytes_per_token_of, notes_on_model
 from scheduler.cli.html_output import check_html, write_html
+from scheduler.cli.model_memory import kv_bytes_per_token_of, notes_on_model
 from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.parsing import command_line
 from scheduler.cli.progress import counted, progress_bar

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from scheduler.cli.options import add_input, add_output, add_page_size, listed, positive, whole
-from scheduler.cli.options_models import add_model
 from scheduler.cli.options_html import add_html
+from scheduler.cli.options_models import add_model
 
 __all__ = ["add_curve"]
 

@@ -34,9 +34,9 @@ from scheduler.cli.options_calibrate import add_calibrate
 from scheduler.cli.options_convert import add_convert
 from scheduler.cli.options_curve import add_curve
 from scheduler.cli.options_explain import add_explain
+from scheduler.cli.options_html import add_html
 from scheduler.cli.options_models import add_model
 from scheduler.cli.options_validate import add_validate
-from scheduler.cli.options_html import add_html
 from scheduler.cli.options_whatif import add_whatif
 
 __all__ = ["command_line", "option_of", "parse_arguments"]
