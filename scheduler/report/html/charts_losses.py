@@ -108,7 +108,11 @@ def _row(
     share = step.percentage(whole)
     bar_top = top + (24 if narrow else 9)
     bar = rect(
-        start, bar_top, max(stop - start, 1.0), 14 if narrow else 16, f"b {_COLOURS[step.kind]}"
+        start,
+        bar_top,
+        max(stop - start, 1.0 if step.tokens else 0.0),
+        14 if narrow else 16,
+        f"b {_COLOURS[step.kind]}",
     )
     if narrow:
         return [
