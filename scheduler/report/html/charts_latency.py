@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from scheduler.report.details import NAMED_QUANTILES, Waits
+from scheduler.report.details import CACHED_FROM_SHARE, NAMED_QUANTILES, Waits
 from scheduler.report.html.axes import Frame, x_axis, y_axis
 from scheduler.report.html.figure import Canvas, Column, DataTable, Definition, Figure, defined
 from scheduler.report.html.scale import LogScale, QuantileScale
@@ -20,12 +20,15 @@ from scheduler.report.html.series import (
     spread,
 )
 from scheduler.report.html.svg import element, line, polyline, text
-from scheduler.report.html.text import seconds
+from scheduler.report.html.text import percent, seconds
 
 __all__ = ["Distribution", "GroupWaits", "ttft_figure", "waits_figure"]
 
 _NARROW_BELOW = 560.0
 _MARKED = (0.5, 0.9, 0.99)
+_OVER = (
+    "OVERLOADED, the queue grows without end, and seconds would be more had the trace been longer."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class GroupWaits:
     name: str
     mostly_cached: Waits
     mostly_computed: Waits
+    overloaded: bool = False
 
 
 def ttft_figure(runs: Sequence[Distribution]) -> Figure:
@@ -57,21 +61,14 @@ def ttft_figure(runs: Sequence[Distribution]) -> Figure:
     table = DataTable(
         "Time to first token by order, in seconds",
         (Column("order"), *(Column(_quantile_name(q), "s") for q in named)),
-        [
-            (run.name + (" (overloaded)" if run.overloaded else ""), *_plain_cells(run, named))
-            for run in runs
-        ],
+        [(_with_verdict(run), *_plain_cells(run, named)) for run in runs],
     )
     said = [
         f"{run.name}: median {seconds(run.quantile(0.5))}, "
         f"99th percentile {seconds(run.quantile(0.99))}"
         for run in runs
     ]
-    over = (
-        " Of a run that is overloaded, seconds grow with the length of the trace."
-        if any(run.overloaded for run in runs)
-        else ""
-    )
+    over = f" Hollow marks: {_OVER}" if any(run.overloaded for run in runs) else ""
     return Figure(
         name="ttft",
         title="Distribution of the time to first token",
@@ -83,6 +80,10 @@ def ttft_figure(runs: Sequence[Distribution]) -> Figure:
         table=table,
         definitions=defined("ttft_p50_s", "ttft_p90_s", "ttft_p99_s"),
     )
+
+
+def _with_verdict(run: Distribution | GroupWaits) -> str:
+    return f"{run.name} (over)" if run.overloaded else run.name
 
 
 def _quantile_name(share: float) -> str:
@@ -113,7 +114,7 @@ def _draw_quantiles(runs: Sequence[Distribution], width: float) -> Canvas:
         places_of = [(x.at(share), y.at(value)) for share, value in points]
         drawn.append(polyline([places_of], f"l {series_class(i)}"))
         drawn += [
-            marker(i, x.at(share), y.at(value), size=3.2)
+            marker(i, x.at(share), y.at(value), size=3.2, hollow=runs[i].overloaded)
             for share, value in points
             if share in _MARKED
         ]
@@ -123,17 +124,18 @@ def _draw_quantiles(runs: Sequence[Distribution], width: float) -> Canvas:
     return Canvas(drawn, frame.bottom + 42)
 
 
+_HALF = percent(CACHED_FROM_SHARE, 0)
 _GROUPS = (
     Definition(
         "mostly computed",
-        "hit < 50 % of n",
-        "Requests of which the cache held less than half at their first admission: the "
+        f"hit < {_HALF} of n",
+        "Requests of which the cache held less than that at their first admission: the "
         "cache-cold ones, which an order that prefers long matches lets wait.",
     ),
     Definition(
         "mostly cached",
-        "hit >= 50 % of n",
-        "Requests of which the cache held at least half. What is cached depends on the order, so "
+        f"hit >= {_HALF} of n",
+        "Requests of which the cache held at least that. What is cached depends on the order, so "
         "the two groups hold other requests under another order.",
     ),
 )
@@ -146,7 +148,7 @@ def waits_figure(runs: Sequence[GroupWaits]) -> Figure:
         for group, waits in _groups(run):
             rows.append(
                 (
-                    f"{run.name}, {group}",
+                    f"{_with_verdict(run)}, {group}",
                     f"{waits.requests:,}",
                     *(
                         "–" if v is None else f"{v:,.3f}"
@@ -166,7 +168,8 @@ def waits_figure(runs: Sequence[GroupWaits]) -> Figure:
         f"99th percentiles: {'; '.join(said) or 'no run'}.",
         draw=lambda width: _draw_waits(runs, width),
         caption="Time to first token on a logarithmic axis, from the median (full mark) over the "
-        "90th (stroke) to the 99th percentile (hollow mark, with its value).",
+        "90th (stroke) to the 99th percentile (hollow mark, with its value)."
+        + (f" (over): {_OVER}" if any(run.overloaded for run in runs) else ""),
         table=DataTable(
             "Time to first token by what was cached, in seconds",
             (
@@ -186,7 +189,7 @@ def _groups(run: GroupWaits) -> tuple[tuple[str, Waits], tuple[str, Waits]]:
 
 def _draw_waits(runs: Sequence[GroupWaits], width: float) -> Canvas:
     narrow = width < _NARROW_BELOW
-    names = [fitted_name(run.name, 200) for run in runs]
+    names = [fitted_name(_with_verdict(run), 200) for run in runs]
     longest = max(map(label_width, names), default=0)
     left = 8.0 if narrow else longest + 190
     block, top = (96.0 if narrow else 56.0), 8.0

@@ -148,7 +148,9 @@ def _detailed(summaries: Sequence[Summary]) -> list[Section]:
     if not runs:
         return []
     spread = [Distribution(s.label, d.ttft_quantiles, s.overloaded) for s, d in runs]
-    groups = [GroupWaits(s.label, d.mostly_cached, d.mostly_computed) for s, d in runs]
+    groups = [
+        GroupWaits(s.label, d.mostly_cached, d.mostly_computed, s.overloaded) for s, d in runs
+    ]
     courses = [Course(s.label, d.bin_s, d.waiting, d.hit_rates) for s, d in runs]
     return [
         Section("latency", "Time to first token", figures=[ttft_figure(spread)]),
