@@ -80,8 +80,8 @@ def trend_figure(
         draw=lambda width: _draw_trend(lines, axis, optimum, width),
         caption="Marks: means over the seeds; strokes through them: smallest to largest seed."
         + (
-            " Hollow marks at the upper edge: OVERLOADED, the queue grows without end, and "
-            "seconds would measure the trace's length."
+            " Hollow marks at the upper edge, and arrows: OVERLOADED, the queue grows without end, "
+            "and seconds would measure the trace's length."
             if over
             else ""
         ),
@@ -135,7 +135,7 @@ def _three(values: Sequence[float], scale: float, decimals: int) -> list[str]:
 
 def _draw_trend(lines: Sequence[Line], axis: Axis, optimum: float | None, width: float) -> Canvas:
     names = [fitted_name(item.name, 86 if width < _NARROW_BELOW else 180) for item in lines]
-    right = max(map(label_width, names), default=0) + 14
+    right = max((label_width(f"{name} ↑") for name in names), default=0) + 14
     places = sorted({spot.x for item in lines for spot in item.spots})
     upper = Frame(54.0, 44.0, width - right, 44.0 + _PANEL)
     lower = Frame(54.0, upper.bottom + 66, upper.right, upper.bottom + 66 + _PANEL)
@@ -186,7 +186,7 @@ def _curves(
     """
     drawn: list[Markup] = []
     several = any(len(values(spot)) > 1 for item in lines for spot in item.spots)
-    ends: list[tuple[int, float]] = []
+    ends: list[tuple[int, float, str]] = []
     for i, item in enumerate(lines):
         known = [(spot, _mean(values(spot))) for spot in item.spots]
         aside = _ASIDE / 2 * (i - (len(lines) - 1) / 2) if several else 0.0
@@ -199,12 +199,13 @@ def _curves(
                 if abs(low - high) > 1:
                     drawn.append(line(at, low, at, high, f"l thin s{i % COLOURS}"))
                 drawn.append(marker(i, at, y.at(mean)))
-        if points:
-            ends.append((i, points[-1][1]))
-    for (i, _), at in zip(
-        ends, spread([end for _, end in ends], 15, frame.top, frame.bottom), strict=True
-    ):
-        drawn.append(label(i, frame.right + 4, at + 4, names[i]))
+        if known and known[-1][1] is None and item.spots[-1].overloaded:
+            ends.append((i, frame.top - 10, f"{names[i]} ↑"))
+        elif points:
+            ends.append((i, points[-1][1], names[i]))
+    wanted = spread([end for _, end, _ in ends], 15, frame.top - 10, frame.bottom)
+    for (i, _, said), at in zip(ends, wanted, strict=True):
+        drawn.append(label(i, frame.right + 4, at + 4, said))
     return drawn
 
 

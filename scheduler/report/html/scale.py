@@ -53,14 +53,15 @@ class LinearScale:
 
     @classmethod
     def around(cls, values: Sequence[float | None], start: float, stop: float) -> LinearScale:
-        """Return a scale between round values on both sides of all of them."""
+        """Return a scale between round values on both sides of all, not below 0 without need."""
         known = finite(values)
         if not known:
             return cls(0.0, 1.0, start, stop)
         low, high = min(known), max(known)
         step = _round_step(max(high - low, 0.02 * max(abs(high), abs(low)), 1e-9), 4)
+        least = step * math.floor(low / step - 0.1)
         return cls(
-            step * math.floor(low / step - 0.1),
+            max(0.0, least) if low >= 0 else least,
             step * math.ceil(high / step + 0.1),
             start,
             stop,

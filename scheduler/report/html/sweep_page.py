@@ -66,7 +66,7 @@ def _findings(sweep: Sweep) -> list[str]:
             )
     failed = sum(row.error is not None for part in (sweep.cells, sweep.limits) for row in part)
     if failed:
-        said.append(f"{failed} runs or searches failed and are missing here.")
+        said.append(f"Runs or searches that failed and are missing here: {failed}.")
     return said
 
 

@@ -85,7 +85,7 @@ def test_a_sweep_names_the_order_that_goes_farthest() -> None:
 
 
 def test_failed_runs_are_counted() -> None:
-    assert "1 runs or searches failed" in read_page(page_named("sweep")).text
+    assert "failed and are missing here: 1." in read_page(page_named("sweep")).text
 
 
 def test_a_report_without_sections_is_a_page() -> None:
