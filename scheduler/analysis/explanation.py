@@ -9,6 +9,7 @@ from radixcache import EvictionPolicy, KeyKind
 from scheduler.analysis.divergence import DivergingPlace, diverging_places
 from scheduler.analysis.losses import LossWaterfall, loss_waterfall
 from scheduler.analysis.prefix_trie import DEFAULT_LIMIT_BYTES, PrefixTrie
+from scheduler.analysis.sharing import SharedPrefix, shared_prefixes
 from scheduler.analysis.spans import spans_of
 from scheduler.request import Request
 from scheduler.samples import each_sample
@@ -41,6 +42,8 @@ class Explanation:
     block_ids: bool
     """Whether the trace has block ids only, in which no diverging place can be seen."""
     suggestions: tuple[Suggestion, ...]
+    prefixes: tuple[SharedPrefix, ...] = ()
+    """The prefixes that most of the repeated work lies in; none of block ids."""
 
     def to_json(self) -> dict[str, object]:
         """Return the fields for JSON."""
@@ -105,7 +108,13 @@ def explain(
         context=context,
     )
     places = tuple(place for place in found if place.gained_share >= WORTH_SAYING)
-    return Explanation(waterfall, places, block_ids, suggestions(waterfall, places))
+    return Explanation(
+        waterfall,
+        places,
+        block_ids,
+        suggestions(waterfall, places),
+        shared_prefixes(trie, waterfall.prompt_tokens, quote) if trie.roots else (),
+    )
 
 
 def suggestions(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from heapq import nlargest
 
@@ -37,6 +37,8 @@ class SharedPrefix:
     """... as a share of all prompt tokens."""
     opening: str
     """How its new part begins, quoted."""
+    continues: int | None = None
+    """The place in the list of the longest listed prefix that it goes on from, if there is one."""
 
     def to_json(self) -> dict[str, object]:
         """Return the fields for JSON."""
@@ -50,6 +52,7 @@ class _Run:
     namespace: Namespace
     start_tokens: int
     opening: bytes
+    parent: _Run | None
     stop_tokens: int = 0
     requests: int = 0
     repeated_tokens: int = 0
@@ -68,6 +71,8 @@ def shared_prefixes(
     at most. Cost: O(nodes).
     """
     runs = (run for namespace, root in trie.roots.items() for run in _runs(namespace, root, trie))
+    shown = nlargest(most, runs, key=lambda run: run.repeated_tokens)
+    places = {id(run): place for place, run in enumerate(shown)}
     return tuple(
         SharedPrefix(
             namespace=run.namespace,
@@ -77,22 +82,31 @@ def shared_prefixes(
             repeated_tokens=run.repeated_tokens,
             repeated_share=run.repeated_tokens / prompt_tokens,
             opening=quote(run.opening, trie.kind),
+            continues=_nearest(run, places),
         )
-        for run in nlargest(most, runs, key=lambda run: run.repeated_tokens)
+        for run in shown
     )
+
+
+def _nearest(run: _Run, places: Mapping[int, int]) -> int | None:
+    """Return the place of the nearest listed prefix above, None for none."""
+    above = run.parent
+    while above is not None and id(above) not in places:
+        above = above.parent
+    return None if above is None else places[id(above)]
 
 
 def _runs(namespace: Namespace, root: TrieNode, trie: PrefixTrie) -> Iterator[_Run]:
     """Yield the prefixes of one namespace that at least two prompts share."""
     unit = trie.unit_bytes
-    stack: list[tuple[TrieNode, int, _Run | None]] = [(root, 0, None)]
+    stack: list[tuple[TrieNode, int, _Run | None, _Run | None]] = [(root, 0, None, None)]
     while stack:
-        node, above, run = stack.pop()
+        node, above, run, parent = stack.pop()
         tokens = len(node.data) // unit * trie.unit_tokens
         below = above + tokens
         if node is not root:
             if run is None:
-                run = _Run(namespace, above, node.data[: _OPENING_TOKENS * unit])
+                run = _Run(namespace, above, node.data[: _OPENING_TOKENS * unit], parent)
             run.stop_tokens, run.requests = below, node.requests
             run.repeated_tokens += (node.requests - 1) * tokens
         children = [child for child in node.children.values() if child.requests > 1]
@@ -100,4 +114,6 @@ def _runs(namespace: Namespace, root: TrieNode, trie: PrefixTrie) -> Iterator[_R
         if run is not None and (heir is None or heir.requests < ONE_RUN * node.requests):
             yield run
             heir = None
-        stack.extend((child, below, run if child is heir else None) for child in reversed(children))
+        stack.extend(
+            (child, below, run if child is heir else None, run) for child in reversed(children)
+        )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from radixcache import EVICTION_POLICIES, KeyKind
 from radixcache.errors import ConfigError
@@ -14,6 +15,7 @@ from scheduler.analysis.explanation import Explanation, explain, suggestions
 from scheduler.analysis.explanation_table import format_explanation
 from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
+from scheduler.cli.html_output import check_html, write_html
 from scheduler.cli.loaded import adapt_by
 from scheduler.cli.options_explain import DEFAULT_PLACES
 from scheduler.cli.options_models import MODEL_OPTIONS
@@ -43,22 +45,32 @@ _LOOKUP_OPTIONS = {
         "tokenizer",
     ),
     *("capacity_tokens", "page_size", "eviction", "cache_output", "visible_share", "places"),
-    *("json", "output", "quiet", *MODEL_OPTIONS),
+    *("json", "output", "quiet", "html", *MODEL_OPTIONS),
 }
+
+
+class _Explained(NamedTuple):
+    """An explanation, and of what."""
+
+    explanation: Explanation
+    title: str
+    notes: Sequence[str]
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     check_writable(arguments.output)
+    check_html(arguments)
     if arguments.eviction not in EVICTION_POLICIES:
         known = ", ".join(sorted(EVICTION_POLICIES))
         raise ConfigError(f"eviction is {arguments.eviction!r}: use one of {known}")
-    explanation = _looked_up(arguments) if arguments.policy is None else _scheduled(arguments)
-    emit(arguments.output, _text(arguments, explanation))
+    explained = _looked_up(arguments) if arguments.policy is None else _scheduled(arguments)
+    emit(arguments.output, _text(arguments, explained.explanation))
+    write_html(arguments, "html_explain", *explained)
     return 0
 
 
-def _looked_up(arguments: argparse.Namespace) -> Explanation:
+def _looked_up(arguments: argparse.Namespace) -> _Explained:
     """Explain the trace in arrival order, without a queue."""
     for name in arguments.given:
         if name not in _LOOKUP_OPTIONS:
@@ -89,11 +101,12 @@ def _looked_up(arguments: argparse.Namespace) -> Explanation:
             context=quoter.quote_end,
             most_places=DEFAULT_PLACES if arguments.places is None else arguments.places,
         )
-    say([title_of(trace), *(f"note: {note}" for note in notes_on(trace))])
-    return explanation
+    notes = notes_on(trace)
+    say([title_of(trace), *(f"note: {note}" for note in notes)])
+    return _Explained(explanation, title_of(trace), notes)
 
 
-def _scheduled(arguments: argparse.Namespace) -> Explanation:
+def _scheduled(arguments: argparse.Namespace) -> _Explained:
     """Explain a replay with a queue, request by request as they are admitted."""
     if arguments.places is not None:
         raise ConfigError("--places does nothing with --policy: leave one out")
@@ -118,7 +131,8 @@ def _scheduled(arguments: argparse.Namespace) -> Explanation:
         settings.capacity_pages,
         cached_outputs=_outputs_cached(arguments, loaded.kind),
     )
-    return Explanation(waterfall, None, False, suggestions(waterfall, ()))
+    explanation = Explanation(waterfall, None, False, suggestions(waterfall, ()))
+    return _Explained(explanation, loaded.name, loaded.notes)
 
 
 def _outputs_cached(arguments: argparse.Namespace, kind: KeyKind) -> bool:

@@ -15,6 +15,7 @@ from scheduler.cli.options import (
     add_time,
     whole,
 )
+from scheduler.cli.options_html import add_html
 from scheduler.cli.options_models import add_model
 
 __all__ = ["DEFAULT_PLACES", "add_explain"]
@@ -54,4 +55,5 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
     for add in (add_memory, add_model, add_engine, add_order, add_time, add_arrivals):
         add(parser)
     add_output(parser, csv=False)
+    add_html(parser)
     add_input(parser)

@@ -24,7 +24,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
 ]  # fmt: skip
-SHOWN = ("overloaded", "hostile", "sweep", "curve")
+SHOWN = ("overloaded", "hostile", "sweep", "curve", "explanation")
 SCHEMES = ("light", "dark")
 WIDTHS = (360, 1280)
 

@@ -8,6 +8,8 @@ from functools import cache
 from radixcache import PrefixKey
 from scheduler.analysis.curve_html import curve_page
 from scheduler.analysis.curve_report import curve_report
+from scheduler.analysis.explanation import explain
+from scheduler.analysis.explanation_html import explanation_page
 from scheduler.analysis.touches import TouchRule
 from scheduler.report.html.compare_page import compare_report
 from scheduler.report.html.page import render_html
@@ -83,6 +85,23 @@ def curve() -> str:
     )
 
 
+def explanation() -> str:
+    """Return an explanation of prompts that branch, with a date in front of some."""
+    hot = [*range(40)]
+    prompts = [[*hot, *range(100 * (i % 3), 100 * (i % 3) + 30), 5_000 + i] for i in range(30)]
+    prompts += [[7, 8, 9_000 + i, *range(600, 640), 8_000 + i] for i in range(30)]
+    requests = [
+        Request(rid=str(i), key=PrefixKey(p), prompt_tokens=len(p), max_new_tokens=1)
+        for i, p in enumerate(prompts)
+    ]
+    found = explain(
+        lambda: requests, 4, capacity_pages=40, quote=lambda data, kind: f"{len(data)} <b>bytes</b>"
+    )
+    return render_html(
+        explanation_page(found, subject="a trace", command="radixcache explain", version="1.2.3")
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "compare": lambda: compared(runs("fcfs", "lpm")),
     "one run": lambda: compared(runs("fcfs")),
@@ -108,6 +127,7 @@ PAGES: dict[str, Callable[[], str]] = {
         *(cell("fcfs", 0, runs("a")[0], capacity=c) for c in (64, 4_096))
     ),
     "curve": curve,
+    "explanation": explanation,
     "sweep of one place": lambda: swept(cell("fcfs", 0, runs("a")[0])),
 }  # fmt: skip
 

@@ -116,3 +116,25 @@ def test_what_makes_no_trie_is_refused() -> None:
     trie = trie_of([[1]])
     with pytest.raises(KeyKindError):
         trie.add(PrefixKey([1], wide=True))
+
+
+@given(prompt_lists)
+def test_a_prefix_goes_on_from_within_the_one_that_is_named(prompts: list[list[int]]) -> None:
+    found = found_in(prompts)
+    for prefix in found:
+        start = prefix.prefix_tokens - prefix.new_tokens
+        if prefix.continues is None:
+            assert start == 0
+            continue
+        above = found[prefix.continues]
+        assert above.prefix_tokens - above.new_tokens < start <= above.prefix_tokens
+
+
+def test_where_that_one_is_not_listed_the_next_above_is_named() -> None:
+    long, short, last = list(range(100)), [500], list(range(200, 250))
+    prompts = [[*long, *short, *last], [*long, *short, *last], [*long, *short], *[long] * 9]
+    trie, total = trie_of(prompts), sum(map(len, prompts))
+    every = shared_prefixes(trie, total, quote, most=9)
+    assert [(p.new_tokens, p.continues) for p in every] == [(100, None), (50, 2), (1, 0)]
+    listed = shared_prefixes(trie, total, quote, most=2)
+    assert [(p.new_tokens, p.continues) for p in listed] == [(100, None), (50, 0)]

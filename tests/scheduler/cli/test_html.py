@@ -11,6 +11,7 @@ from tests.models.command_line import SMALL, run, run_apart, write_rows
 from tests.models.report_reading import Page, read_page
 
 COMPARE = ("compare", *SMALL, "--policies", "fcfs,lpm")
+EXPLAIN = ("explain", *SMALL)
 CURVE = ("curve", *SMALL)
 SWEEP = ("sweep", *SMALL, "--policies", "fcfs,lpm", "--rates", "2,8", "--jobs", "1")
 
@@ -97,6 +98,22 @@ def test_a_curve_is_printed_and_drawn(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "radixcache curve --workload few-shot --size 24" in drawn.text
 
 
+@pytest.mark.parametrize("order", [(), ("--policy", "lpm")])
+def test_an_explanation_is_printed_and_drawn(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, order: tuple[str, ...]
+) -> None:
+    path = tmp_path / "report.html"
+    plain = run(capsys, *EXPLAIN, *order)
+    assert run(capsys, *EXPLAIN, *order, "--html", path) == plain
+    drawn = page(path)
+    assert drawn.unclosed == []
+    assert drawn.tags.count("figure") == (1 if order else 2)
+    assert "radixcache explain" in drawn.text
+    parts = [row[0] for row in drawn.tables["Prompt tokens by what became of them"][1:]]
+    assert parts[0] == "hit"
+    assert ("evicted" in parts) is bool(order)
+
+
 def test_a_trace_with_a_hostile_name_is_only_text(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -123,7 +140,7 @@ def test_a_trace_with_a_hostile_name_is_only_text(
         (("--html", "{}/a.csv", "-o", "{}/a.csv"), "--html and --output both name"),
     ],
 )
-@pytest.mark.parametrize("command", [COMPARE, SWEEP, CURVE])
+@pytest.mark.parametrize("command", [COMPARE, SWEEP, CURVE, EXPLAIN])
 def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
