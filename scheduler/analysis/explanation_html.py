@@ -130,8 +130,8 @@ def _places(explanation: Explanation) -> Section:
     else:
         said = (
             "The text behind each span is the same in many prompts, but the span in front of it "
-            "makes it new to the cache. The last column is the hit rate with the span moved "
-            "behind that text."
+            "makes it new to the cache. Repaired: the hit rate with the span moved behind that "
+            "text."
         )
     tables = [_places_table(explanation.places)] if explanation.places else []
     return Section("places", title, paragraphs=[said], tables=tables)
@@ -145,9 +145,9 @@ def _places_table(places: Sequence[DivergingPlace]) -> DataTable:
             Column("at token"),
             Column("length", "tok"),
             Column("prompts"),
-            Column("text behind", "tok"),
             Column("hit now", "%"),
             Column("repaired", "%"),
+            Column("text behind", "tok"),
         ),
         [
             (
@@ -155,9 +155,9 @@ def _places_table(places: Sequence[DivergingPlace]) -> DataTable:
                 f"{place.start_tokens:,}",
                 _span(place.shortest_tokens, place.longest_tokens),
                 f"{place.moved_requests:,}",
-                f"{place.text_tokens:,}",
                 _rate(place.hit_rate_before),
                 _rate(place.hit_rate_after),
+                f"{place.text_tokens:,}",
             )
             for place in places
         ],

@@ -88,10 +88,10 @@ def _draw(steps: Sequence[LossStep], whole: int, width: float) -> Canvas:
         start, stop = (scale.at(_share(t, whole) or 0.0) for t in (done, done + step.tokens))
         done += step.tokens
         top = frame.top + row * i
-        drawn += _row(step, whole, top, (start, stop), frame, width)
         if i + 1 < len(steps):
-            drop = top + row + (24 if narrow else 9)
-            drawn.append(line(stop, top + (38 if narrow else 25), stop, drop, "h"))
+            bar_top = top + (24 if narrow else 9)
+            drawn.append(line(stop, bar_top, stop, bar_top + row, "h"))
+        drawn += _row(step, whole, top, (start, stop), frame, width)
     return Canvas(drawn, frame.bottom + 42)
 
 

@@ -65,7 +65,8 @@ def prefixes_figure(prefixes: Sequence[HotPrefix]) -> Figure:
         f"{'; '.join(said) or 'No prefix is shared'}.",
         draw=lambda width: _draw(prefixes, order, width),
         caption="Each branch spans the tokens it adds and is as thick as it has requests; thin "
-        "lines lead from the prefix it goes on from.",
+        "lines lead from the prefix it goes on from, dotted ones stand for prefixes that are not "
+        "among these.",
         table=DataTable(
             "Shared prefixes, in the order of the tree",
             (
