@@ -181,6 +181,12 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"the format of TRACE: {', '.join(FORMATS)} (default: found by its content)",
     )
+    group.add_argument(
+        "--id-tokens",
+        type=whole(1),
+        metavar="N",
+        help="tokens that a block id of TRACE stands for (default: as the format or file says)",
+    )
     group.add_argument("--requests", type=whole(1), metavar="N", help="only the first N requests")
     group.add_argument(
         "--strict", action="store_true", help="stop at the first bad row instead of counting it"

@@ -43,7 +43,7 @@ __all__ = ["command_line", "option_of", "parse_arguments"]
 
 _CHANGES_NO_BYTE = {"jobs", "quiet", "output", "json", "csv", "html"}
 """Options of which the result does not depend."""
-_ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens", "tokenizer")
+_ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens", "id_tokens", "tokenizer")
 
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 

@@ -62,9 +62,16 @@ def opened(
         strict=arguments.strict,
         max_new_tokens=arguments.max_new_tokens,
         partial_block=partial_block,
+        block_tokens=arguments.id_tokens,
         tokenizer=tokenizer or tokenizer_of(arguments),
     )
     trace = open_trace(arguments.trace, format=arguments.format, options=options)
+    if arguments.id_tokens not in {None, trace.page_size}:
+        size = f"says {trace.page_size} tokens itself" if trace.page_size else "has no block ids"
+        raise ConfigError(
+            f"--id-tokens {arguments.id_tokens} does nothing with {trace.path} ({trace.title}), "
+            f"which {size}: leave it out"
+        )
     if arguments.tokenizer is not None and not _reads_text(trace):
         raise ConfigError(
             f"--tokenizer does nothing with {trace.path} ({trace.title}), which holds no text: "

@@ -101,7 +101,9 @@ class _BlockRows:
         blocks = -(-prompt_tokens // self.block_tokens)
         if len(ids) != blocks:
             raise RowError(
-                f"hash_ids do not number ceil(input_length / {self.block_tokens})", len(ids)
+                f"hash_ids do not number ceil(input_length / {self.block_tokens}), the tokens of a "
+                "block id (--id-tokens)",
+                len(ids),
             )
         if len(set(ids)) != blocks:
             raise RowError("an id occurs twice in hash_ids")

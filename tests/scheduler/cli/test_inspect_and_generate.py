@@ -79,3 +79,23 @@ def test_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
     assert tuple(form.name for form in registry.FORMATS) == FORMATS
     text = " ".join(run(capsys, "inspect", "--help").out.split())
     assert ", ".join(FORMATS) in text
+
+
+def test_block_ids_may_stand_for_another_number_of_tokens(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = [
+        json.dumps({"timestamp": 0, "input_length": 40, "output_length": 1, "hash_ids": ids})
+        for ids in ([0, 1, 2], [0, 1, 3])
+    ]
+    path = write_rows(tmp_path / "blocks.jsonl", *rows)
+    ran = run(capsys, "inspect", path, "-q", "--json", "--id-tokens", "16")
+    assert json.loads(ran.out)["page_size"] == 16
+    assert json.loads(ran.out)["ceiling_hit_rate"] == 32 / 80
+    ran = run(capsys, "inspect", path, "-q")
+    assert ran.code == 2
+    assert "--id-tokens" in ran.err
+    text = write_rows(tmp_path / "text.jsonl", json.dumps({"t": 0, "tokens": [1, 2, 3]}))
+    ran = run(capsys, "inspect", text, "-q", "--id-tokens", "16")
+    assert ran.code == 2
+    assert "has no block ids" in ran.err
