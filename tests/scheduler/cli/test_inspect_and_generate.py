@@ -88,7 +88,8 @@ def test_block_ids_may_stand_for_another_number_of_tokens(
         json.dumps({"timestamp": 0, "input_length": 40, "output_length": 1, "hash_ids": ids})
         for ids in ([0, 1, 2], [0, 1, 3])
     ]
-    path = write_rows(tmp_path / "blocks.jsonl", *rows)
+    path = tmp_path / "blocks.jsonl"
+    path.write_text("\n".join(rows))
     ran = run(capsys, "inspect", path, "-q", "--json", "--id-tokens", "16")
     assert json.loads(ran.out)["page_size"] == 16
     assert json.loads(ran.out)["ceiling_hit_rate"] == 32 / 80
