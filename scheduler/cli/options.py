@@ -90,7 +90,7 @@ def positive(text: str) -> float:
     return value
 
 
-Item = TypeVar("Item", int, float)
+Item = TypeVar("Item")
 
 
 def listed(parse: Callable[[str], Item]) -> Callable[[str], tuple[Item, ...]]:
