@@ -13,7 +13,7 @@ from scheduler.report.metrics import Metric, metric
 from scheduler.report.summary import EXTRAPOLATED, Summary
 from scheduler.report.sweep import Limit, Sweep, SweepCell
 
-__all__ = ["SweepTable", "render_sweep", "sweep_notes", "sweep_tables"]
+__all__ = ["SweepTable", "place_said", "render_sweep", "sweep_notes", "sweep_tables"]
 
 _COLUMNS = (
     "optimal_reached_share",
@@ -157,10 +157,11 @@ def _title(cells: Sequence[SweepCell]) -> str:
     runs = [cell.summary for cell in cells if cell.summary is not None]
     offered = _cell(metric("offered_requests_per_s"), runs)
     optimum = _cell(metric("optimal_hit_rate_share"), runs)
-    return f"{_place(cells[0])}\n{offered} requests/s offered, DFS-optimal hit rate {optimum} %"
+    return f"{place_said(cells[0])}\n{offered} requests/s offered, DFS-optimal hit rate {optimum} %"
 
 
-def _place(cell: SweepCell) -> str:
+def place_said(cell: SweepCell) -> str:
+    """Say which memory and load a cell has."""
     if cell.load is not None:
         at = f"load {cell.load:g} of what the DFS optimum could carry"
     elif cell.rate is not None:
@@ -180,7 +181,7 @@ def _guard_table(trade: GuardTrade) -> SweepTable:
         *(_guard_row(row, shown) for row in trade.rows),
     ]
     title = f"{trade.place.policy}: hit lost against p99 won, by guard"
-    return SweepTable(f"{title}\n{_place(trade.place)}", rows)
+    return SweepTable(f"{title}\n{place_said(trade.place)}", rows)
 
 
 def _guard_row(row: GuardRow, shown: Sequence[Metric]) -> list[str]:
