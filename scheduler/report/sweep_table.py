@@ -154,7 +154,9 @@ def _grid_table(cells: Sequence[SweepCell], labels: Labels) -> SweepTable:
 
 
 def _title(cells: Sequence[SweepCell]) -> str:
-    runs = [cell.summary for cell in cells if cell.summary is not None]
+    # What is offered, and the optimum, are the same for all runs of a seed.
+    by_seed = {cell.seed: cell.summary for cell in cells if cell.summary is not None}
+    runs = list(by_seed.values())
     offered = _cell(metric("offered_requests_per_s"), runs)
     optimum = _cell(metric("optimal_hit_rate_share"), runs)
     return f"{place_said(cells[0])}\n{offered} requests/s offered, DFS-optimal hit rate {optimum} %"
