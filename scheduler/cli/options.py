@@ -35,6 +35,7 @@ DEFAULT_WORKLOAD = "sharegpt-like"
 FORMATS = ("radixcache", "bailian", "mooncake", "lmcache", "sharegpt", "openai")
 """Names of ``scheduler.trace.registry.FORMATS``, which ``--help`` does not import."""
 DEFAULT_MAX_NEW_TOKENS = 2048
+_HOLD_MODES = ("stop", "skip", "share", "off")
 
 
 MOST_WHOLE = 2**63 - 1
@@ -104,6 +105,16 @@ def _not_negative(text: str) -> float:
 
 def _tokens_or_inf(text: str) -> float:
     return math.inf if text == "inf" else whole(0)(text)
+
+
+def _hold_mode(text: str) -> str:
+    """Take a mode; what follows a bare --hold may be a trace, which would be swallowed."""
+    if text not in _HOLD_MODES:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is none of {', '.join(_HOLD_MODES)}: put TRACE before --hold, or write "
+            "--hold stop"
+        )
+    return text
 
 
 def _share(text: str) -> float:
@@ -242,11 +253,22 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 def add_order(parser: argparse.ArgumentParser) -> None:
     """Add what every order is bound by."""
     group = parser.add_argument_group("order")
-    group.add_argument(
+    hold = group.add_mutually_exclusive_group()
+    hold.add_argument(
         "--hold",
-        choices=("stop", "skip", "share", "off"),
-        help="what becomes of a request whose next page is being computed "
-        "(default: the preset's, else the policy's)",
+        type=_hold_mode,
+        nargs="?",
+        const="stop",
+        metavar="MODE",
+        help="what becomes of a request whose next page is being computed: stop (alone: this), "
+        "skip, share or off (default: the preset's, else the policy's)",
+    )
+    hold.add_argument(
+        "--no-hold",
+        dest="hold",
+        action="store_const",
+        const="off",
+        help="the same as --hold off",
     )
     group.add_argument(
         "--preempt-priority-gap",
