@@ -82,9 +82,9 @@ class KLPMQueue(WaitingTree):
 
 
 class HRRNQueue(WaitingTree):
-    """Ranks by (uncached tokens admitted since the arrival) / (own uncached tokens).
+    """Ranks by (prefill tokens processed since the arrival) / (own uncached tokens).
 
-    SGLang counts the tokens when they are computed; here they count when they are admitted.
+    Tokens count when the step that computes them is planned, chunk by chunk, as in SGLang.
     Cost: O(n) for each first candidate, O(log n) for each further one.
     """
 
@@ -109,10 +109,10 @@ class HRRNQueue(WaitingTree):
         super()._take(state, claim_from)
         del self._at_arrival[state.arrival_seq]
 
-    def admit(self, state: RequestState, matched_tokens: int) -> None:
-        """Let a request go; all others have waited for its uncached tokens."""
-        super().admit(state, matched_tokens)
-        self._processed += state.prefill_tokens - matched_tokens
+    def prefilled(self, tokens: int) -> None:
+        """Let everybody who waits have waited for these tokens."""
+        self._processed += tokens
+        self._trie.changes += bool(self._members)
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield the highest ratio first, ties by arrival."""

@@ -124,6 +124,9 @@ class WaitingTree:
     def begin_pass(self, now: float) -> None:
         """Do nothing: the order is right at all times."""
 
+    def prefilled(self, tokens: int) -> None:
+        """Do nothing: the order does not age."""
+
     def add(self, state: RequestState) -> None:
         """Take in an arrival, or a request that was retracted. Cost: O(h log n), one peek."""
         assert state.arrival_seq not in self._members

@@ -21,6 +21,7 @@ from scheduler.orders import (
 from scheduler.policies import LPM, SchedulePolicy
 from scheduler.request import Request, RequestState
 from scheduler.waiting_tree import WaitingTree
+from tests.models.scheduler_driver import SchedulerDriver
 
 
 def queue_of(policy: SchedulePolicy, *cached: list[int], hold: bool = False) -> WaitingTree:
@@ -129,15 +130,36 @@ def test_hrrn_weighs_the_wait_against_the_work() -> None:
     other = wait(queue, 1, [8] * 6)
     assert order(queue) == [0, 1]
     queue.admit(other, 0)
+    queue.prefilled(6)
     wait(queue, 2, [1, 2, 3, 4])
     wait(queue, 3, [7] * 5)
     # The first has waited for 6 tokens, the others for none.
     assert order(queue) == [0, 2, 3]
-    leader = wait(queue, 4, [6, 6])
-    queue.admit(leader, 0)
+    before = queue.changes
+    queue.prefilled(2)
+    assert queue.changes != before  # whoever found nobody to pick looks again
     # 8/10, 2/1, 2/5
     assert order(queue) == [2, 0, 3]
     queue.check()
+
+
+def test_hrrn_counts_chunks_as_they_are_planned() -> None:
+    d = SchedulerDriver(400, policy="hrrn", chunk_tokens=7, max_running=3)
+    rng = random.Random(3)
+    processed, at_arrival = 0, {}
+    for n in range(60):
+        rid = f"r{n}"
+        tokens = [rng.choice((1, 1, 2)) for _ in range(rng.randrange(1, 30))]
+        at_arrival[rid] = processed
+        d.submit(rid, tokens, max_new_tokens=rng.randrange(1, 4))
+        ranks = []
+        for candidate in d.scheduler.queue.candidates():
+            state = candidate.state
+            uncached = state.prefill_tokens - candidate.matched_tokens
+            ranks.append((-(processed - at_arrival[state.rid]) / uncached, state.arrival_seq))
+        assert ranks == sorted(ranks)
+        processed += d.step().prefill_tokens
+    assert processed > 300
 
 
 def test_dfs_weight_drains_the_heavier_subtree_first_and_matchless_requests_last() -> None:
