@@ -8,14 +8,22 @@ from heapq import heapify, heappop, heappush
 
 from radixcache import Namespace, PrefixCache
 from radixcache.errors import ConfigError
-from scheduler.orders import DLPM, HRRN, KLPM, DFSWeight, LPMAging
+from scheduler.orders import DLPM, HRRN, KLPM, AgedTiesLPM, DFSWeight, LPMAging
 from scheduler.policies import SchedulePolicy
 from scheduler.request import RequestState
 from scheduler.waiting_nodes import UNCACHED, Node
 from scheduler.waiting_queue import Candidate
 from scheduler.waiting_tree import WaitingTree
 
-__all__ = ["AgingQueue", "DFSWeightQueue", "DLPMQueue", "HRRNQueue", "KLPMQueue", "make_tree"]
+__all__ = [
+    "AgedTiesQueue",
+    "AgingQueue",
+    "DFSWeightQueue",
+    "DLPMQueue",
+    "HRRNQueue",
+    "KLPMQueue",
+    "make_tree",
+]
 
 Unneeded = Callable[[Namespace, bytes], None]
 
@@ -37,6 +45,25 @@ class AgingQueue(WaitingTree):
     def begin_pass(self, now: float) -> None:
         """Let everybody who waits grow older by one pass."""
         self._aging.passes += 1
+
+
+class AgedTiesQueue(WaitingTree):
+    """Counts the prefill tokens of ``AgedTiesLPM``. Cost: as ``WaitingTree``."""
+
+    def __init__(
+        self,
+        cache: PrefixCache,
+        policy: AgedTiesLPM,
+        *,
+        hold: bool = False,
+        on_unneeded: Unneeded | None = None,
+    ) -> None:
+        super().__init__(cache, policy, hold=hold, on_unneeded=on_unneeded)
+        self._aging = policy
+
+    def prefilled(self, tokens: int) -> None:
+        """Let everybody who waits have waited for these tokens."""
+        self._aging.prefilled_tokens += tokens
 
 
 class KLPMQueue(WaitingTree):
@@ -266,6 +293,8 @@ def make_tree(
     """
     if isinstance(policy, LPMAging):
         return AgingQueue(cache, policy, hold=hold, on_unneeded=on_unneeded)
+    if isinstance(policy, AgedTiesLPM):
+        return AgedTiesQueue(cache, policy, hold=hold, on_unneeded=on_unneeded)
     if isinstance(policy, KLPM):
         return KLPMQueue(cache, policy, hold=hold, on_unneeded=on_unneeded)
     if isinstance(policy, HRRN):

@@ -11,6 +11,7 @@ from scheduler.orders import (
     HRRN,
     KLPM,
     LOF,
+    AgedTiesLPM,
     CoveredFirstLPM,
     DFSWeight,
     LPMAging,
@@ -162,6 +163,23 @@ def test_hrrn_counts_chunks_as_they_are_planned() -> None:
     assert processed > 300
 
 
+def test_ties_that_age_let_a_long_prompt_go_once_it_has_waited_four_times_its_excess() -> None:
+    queue = queue_of(AgedTiesLPM(), [1, 2, 3])
+    wait(queue, 0, [1, 2, 3, *range(50, 60)])  # 10 uncached
+    wait(queue, 1, [1, 2, 3, *range(60, 64)])
+    wait(queue, 2, [9])
+    assert order(queue) == [1, 0, 2]  # of one time: as lpm
+    queue.prefilled(23)
+    wait(queue, 3, [1, 2, 3, *range(70, 74)])  # 6 uncached less, 23 tokens later
+    assert order(queue) == [1, 3, 0, 2]
+    queue.prefilled(2)
+    wait(queue, 4, [1, 2, 3, *range(80, 84)])  # 25 tokens later
+    assert order(queue) == [1, 3, 0, 4, 2]
+    wait(queue, 5, [1, 2, 3, 4, 5])  # nothing to compute but 2, and 25 tokens later
+    assert order(queue) == [1, 5, 3, 0, 4, 2]
+    queue.check()
+
+
 def test_dfs_weight_drains_the_heavier_subtree_first_and_matchless_requests_last() -> None:
     queue = queue_of(DFSWeight(), [1, 2, 3], [1, 2, 4], [5, 6])
     wait(queue, 0, [7, 7])
@@ -198,7 +216,8 @@ def test_dlpm_serves_clients_by_turns() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", [LPMAging(), KLPM(3), HRRN(), DFSWeight(), DLPM(quantum=3), CoveredFirstLPM()]
+    "policy",
+    [LPMAging(), AgedTiesLPM(), KLPM(3), HRRN(), DFSWeight(), DLPM(quantum=3), CoveredFirstLPM()],
 )
 def test_no_order_loses_a_request(policy: SchedulePolicy) -> None:
     rng = random.Random(5)
