@@ -33,12 +33,26 @@ POLICIES = (
     "dlpm",
     "hrrn",
     "lpm-fcfs-ties",
+    "lpm-aged-ties",
     "lpm",
 )
-SEEDS = "0,1,2"
 MOONCAKE = "mooncake_conversation.jsonl.gz"
-COMMANDS: dict[str, tuple[str, ...]] = {}
-"""What each workload's command has beside orders and seeds; TRACES is the folder of traces."""
+FEW_SHOT = "--workload few-shot --page-size 64 --capacities 131072"
+CHAT = "--workload chat --closed-loop --page-size 128 --capacities 1048576 --prefill-rate 5000"
+AGENTS = "--workload agents --closed-loop --page-size 256 --capacities 1572864"
+EVERY = f"--policies {','.join(POLICIES)} --seeds 0,1,2"
+FEWER = "fcfs,spf,sglang-lpm,hrrn,lpm-fcfs-ties,lpm-aged-ties,lpm"
+TARGET = "--target-ttft-p99 5 --tolerance 0.05"
+COMMANDS: dict[str, str] = {
+    "few-shot": f"{FEW_SHOT} --size 1000 --rates 7,10 {TARGET} {EVERY}",
+    "agents": f"{AGENTS} --size 80 --rates 7 {EVERY}",
+    "chat": f"{CHAT} --size 500 --rates 22 {EVERY}",
+    "mooncake": f"TRACES/{MOONCAKE} --requests 3000 --capacities 4194304 --loads 0.5,0.9 "
+    f"--policies {FEWER} --seeds 0,1,2",
+    "agents-rate": f"{AGENTS} --size 60 {TARGET} --policies {FEWER}",
+    "chat-rate": f"{CHAT} --size 300 {TARGET} --policies {FEWER}",
+}
+"""The options of each command; TRACES is the folder of traces."""
 
 KEPT_VALUES = (
     "cold_hit_rate_share",
@@ -107,10 +121,10 @@ def written(result: dict[str, Any]) -> str:
 def run_command(name: str, traces: Path, jobs: int) -> dict[str, Any]:
     """Run the command of a workload; return its condensed result."""
     folder_of_traces = os.path.relpath(traces, ROOT)
-    words = [word.replace("TRACES", folder_of_traces) for word in COMMANDS[name]]
+    words = [word.replace("TRACES", folder_of_traces) for word in COMMANDS[name].split()]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.json"
-        command = [sys.executable, "-m", "scheduler", "sweep", *words, "--seeds", SEEDS]
+        command = [sys.executable, "-m", "scheduler", "sweep", *words]
         subprocess.run([*command, "--jobs", str(jobs), "-o", path, "-q"], cwd=ROOT, check=True)
         return condensed(json.loads(path.read_text(encoding="utf-8")))
 
