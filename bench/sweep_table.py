@@ -36,13 +36,19 @@ def loaded(folder: Path) -> dict[str, Result]:
     }
 
 
-def columns(results: dict[str, Result]) -> list[tuple[str, float]]:
+def columns(results: dict[str, Result]) -> list[tuple[str, str]]:
     """Return (workload, load) of each column of the combined table."""
     return [
         (name, load)
         for name, result in results.items()
-        for load in dict.fromkeys(cell["load"] for cell in grid(result))
+        for load in dict.fromkeys(load_of(cell) for cell in grid(result))
     ]
+
+
+def load_of(cell: Cell) -> str:
+    """Return the load that was asked for, as it is written."""
+    rate = cell["rate_requests_per_s"]
+    return f"ρ {cell['load']:g}" if rate is None else f"{rate:g}/s"
 
 
 def grid(result: Result) -> list[Cell]:
@@ -50,9 +56,9 @@ def grid(result: Result) -> list[Cell]:
     return [cell for cell in result["cells"] if cell["part"] == "grid"]
 
 
-def cells_of(result: Result, policy: str, load: float) -> list[Cell]:
+def cells_of(result: Result, policy: str, load: str) -> list[Cell]:
     """Return the runs of an order at a load, one a seed."""
-    return [cell for cell in grid(result) if (cell["policy"], cell["load"]) == (policy, load)]
+    return [cell for cell in grid(result) if (cell["policy"], load_of(cell)) == (policy, load)]
 
 
 def seconds(value: float) -> str:
@@ -79,7 +85,7 @@ def overloaded(cells: Sequence[Cell]) -> str:
 
 def combined(results: dict[str, Result]) -> str:
     """Return one row an order, one column a workload and load: medians alone."""
-    heads = [f"{name} ρ {load:g}" for name, load in columns(results)]
+    heads = [f"{name} {load}" for name, load in columns(results)]
     rows = [["order", *heads]]
     for policy in POLICIES:
         row = [f"`{policy}`"]
@@ -98,7 +104,10 @@ def combined(results: dict[str, Result]) -> str:
 def headline(results: dict[str, Result]) -> str:
     """Return the highest rate of each order at each workload's target, with the range."""
     targets = {name: result["target"] for name, result in results.items() if result["target"]}
-    heads = [f"{name}, p99 ≤ {target['ttft_p99_s']:g} s" for name, target in targets.items()]
+    heads = [
+        f"{name.removesuffix('-rate')}, p99 ≤ {target['ttft_p99_s']:g} s"
+        for name, target in targets.items()
+    ]
     rows = [["requests/s", *heads]]
     for policy in POLICIES:
         row = [f"`{policy}`"]
@@ -114,7 +123,7 @@ def headline(results: dict[str, Result]) -> str:
     return table_rows(rows)
 
 
-def spread(result: Result, load: float) -> str:
+def spread(result: Result, load: str) -> str:
     """Return one workload at one load: medians, and the range over the seeds."""
     rows = [["order", "", "hit, % of optimum", "TTFT mean, s", "p99, s", "max, s", "utilisation"]]
     for policy in POLICIES:
@@ -139,7 +148,7 @@ def page_text(results: dict[str, Result]) -> str:
         headline(results),
     ]
     for name, load in columns(results):
-        parts += [f"{name} at ρ = {load:g}:", spread(results[name], load)]
+        parts += [f"{name} at {load}:", spread(results[name], load)]
     made = [
         f"- {name}: `{result['command']}`, version {result['version']}, commit "
         f"{result['commit'][:12]}{' with changes' * result['commit'].endswith('changes')}"
