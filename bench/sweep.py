@@ -38,19 +38,20 @@ POLICIES = (
 )
 MOONCAKE = "mooncake_conversation.jsonl.gz"
 FEW_SHOT = "--workload few-shot --page-size 64 --capacities 131072"
-CHAT = "--workload chat --closed-loop --page-size 128 --capacities 1048576 --prefill-rate 5000"
+CHAT = "--workload chat --closed-loop --page-size 128 --capacities 262144 --prefill-rate 1300"
 AGENTS = "--workload agents --closed-loop --page-size 256 --capacities 1572864"
 EVERY = f"--policies {','.join(POLICIES)} --seeds 0,1,2"
 FEWER = "fcfs,spf,sglang-lpm,hrrn,lpm-fcfs-ties,lpm-aged-ties,lpm"
 TARGET = "--target-ttft-p99 5 --tolerance 0.05"
 COMMANDS: dict[str, str] = {
-    "few-shot": f"{FEW_SHOT} --size 1000 --rates 7,10 {TARGET} {EVERY}",
+    "few-shot": f"{FEW_SHOT} --size 800 --rates 7,10 {EVERY}",
     "agents": f"{AGENTS} --size 80 --rates 7 {EVERY}",
-    "chat": f"{CHAT} --size 500 --rates 22 {EVERY}",
-    "mooncake": f"TRACES/{MOONCAKE} --requests 3000 --capacities 4194304 --loads 0.5,0.9 "
+    "chat": f"{CHAT} --size 400 --loads 0.7 {EVERY}",
+    "mooncake": f"TRACES/{MOONCAKE} --requests 2000 --capacities 4194304 --loads 0.5,0.9 "
     f"--policies {FEWER} --seeds 0,1,2",
-    "agents-rate": f"{AGENTS} --size 60 {TARGET} --policies {FEWER}",
-    "chat-rate": f"{CHAT} --size 300 {TARGET} --policies {FEWER}",
+    "few-shot-rate": f"{FEW_SHOT} --size 800 {TARGET} --policies {FEWER} --seeds 0,1,2",
+    "agents-rate": f"{AGENTS} --size 40 {TARGET} --policies {FEWER}",
+    "chat-rate": f"{CHAT} --size 200 {TARGET} --policies {FEWER}",
 }
 """The options of each command; TRACES is the folder of traces."""
 
