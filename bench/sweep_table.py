@@ -109,7 +109,8 @@ def headline(results: dict[str, Result]) -> str:
         for name, target in targets.items()
     ]
     rows = [["requests/s", *heads]]
-    for policy in POLICIES:
+    known = {limit["policy"] for name in targets for limit in results[name]["limits"]}
+    for policy in (policy for policy in POLICIES if policy in known):
         row = [f"`{policy}`"]
         for name in targets:
             limits = [limit for limit in results[name]["limits"] if limit["policy"] == policy]
@@ -131,7 +132,7 @@ def spread(result: Result, load: str) -> str:
         if not cells:
             continue
         forms = (percent, seconds, seconds, seconds, percent)
-        row = [f"`{policy}`", "OVERLOADED" + overloaded(cells)[1:] if overloaded(cells) else ""]
+        row = [f"`{policy}`", overloaded(cells).replace(OVER, "OVERLOADED ").strip()]
         for name, form in zip((*SHOWN, "utilisation_share"), forms, strict=True):
             row.append(ranged([cell[name] for cell in cells], form))
         rows.append(row)
@@ -144,9 +145,9 @@ def page_text(results: dict[str, Result]) -> str:
         "Hit rate in % of the DFS optimum / mean / p99 / largest TTFT in simulated seconds, "
         f"medians over the seeds; {OVER} = OVERLOADED: seconds measure the length of the run.",
         combined(results),
-        "Highest rate, median over the seeds and their range:",
-        headline(results),
     ]
+    if any(result["target"] for result in results.values()):
+        parts += ["Highest rate, median over the seeds and their range:", headline(results)]
     for name, load in columns(results):
         parts += [f"{name} at {load}:", spread(results[name], load)]
     made = [
