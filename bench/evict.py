@@ -34,7 +34,7 @@ LEAF_PAGES = 2
 LEAF_TOKENS = PAGE * LEAF_PAGES
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 PEER_SIZES = (10_000, 100_000)
-_POPS = ("heappop", "heapreplace", "heappushpop")
+_POPS = ("heappop", "heapreplace", "heappushpop", "popleft")
 
 
 def filled_cache(policy: str, leaves: int, seed: int) -> RadixCache:

@@ -3,7 +3,8 @@
     python -m bench replay
 
 The trace is read and its keys are packed beforehand; "with packing" makes the keys in the same
-pass, "from the file" also reads and checks the file. One block id is a page.
+pass, "from the file" also reads and checks the file. One block id is a page. The capacity curve
+is LRU at every capacity at once, seconds in all.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import partial
 from bench.runner import OURS, Options, Results, alternate, cpu_seconds, parse_options
 from bench.workloads import mooncake_ids
 from radixcache import PrefixKey
+from scheduler.analysis.capacity_curve import capacity_curve
 from scheduler.lookup import lookup_replay
 from scheduler.request import Request
 from scheduler.trace import open_trace
@@ -44,6 +46,15 @@ def replay_turn(
     start = cpu_seconds()
     result = lookup_replay(requests(), BLOCK_TOKENS, capacity_pages=capacity, policy=policy)
     return {"lookup a request": (cpu_seconds() - start) / result.requests}
+
+
+def curve_turn(requests: list[Request]) -> dict[str, float]:
+    """Find the hit rate at every capacity; return seconds."""
+    start = cpu_seconds()
+    curve = capacity_curve(requests, BLOCK_TOKENS, last_token=False)
+    spent = cpu_seconds() - start
+    assert curve.requests == len(requests)
+    return {"curve": spent}
 
 
 def run(options: Options) -> Results:
@@ -80,6 +91,8 @@ def run(options: Options) -> Results:
         )
         rate = 1 / row.median
         print(f"{'':44s} {rate:,.0f} requests/s, {rate * blocks / len(rows):,.0f} blocks/s")
+    values = alternate(options.rounds, {OURS: partial(curve_turn, requests)})[OURS]["curve"]
+    results.add("capacity curve, one pass", OURS, values, requests=len(rows), blocks=blocks)
     return results
 
 

@@ -255,6 +255,14 @@ def _given_options() -> list[str]:
 
 
 def _commit() -> str:
-    ask = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
-    done = subprocess.run(ask, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """Return the commit, with "-dirty" where the code, not a page or a result, differs from it."""
+    described = _git("describe", "--always", "--abbrev=12")
+    changed = _git("status", "--porcelain", "--", "*.py", "pyproject.toml")
+    return f"{described or 'unknown'}{'-dirty' if changed else ''}"
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""The table of the ten targets in bench/README.md, made from the raw JSON in bench/results.
+"""The table of the ten targets in both READMEs, made from the raw JSON in bench/results.
 
     python -m bench.targets
 
@@ -245,13 +245,15 @@ def write_table(page: Path, text: str) -> None:
 
 
 def main() -> None:
-    """Write the table into the README of the benchmarks, and print it."""
+    """Write the table into the README and into that of the benchmarks, and print it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results-dir", type=Path, default=ROOT / "bench" / "results")
-    parser.add_argument("--page", type=Path, default=ROOT / "bench" / "README.md")
+    pages = [ROOT / "README.md", ROOT / "bench" / "README.md"]
+    parser.add_argument("--pages", type=Path, nargs="+", default=pages)
     given = parser.parse_args()
     text = table(Raw(given.results_dir))
-    write_table(given.page, text)
+    for page in given.pages:
+        write_table(page, text)
     print(text)
 
 

@@ -12,6 +12,7 @@
     ├── LockError                          a lock_ref released more often than taken
     ├── PageError                          a page id freed twice, unknown, or out of place
     ├── OutOfPagesError                    more pages asked for than are free
+    ├── ObserverError                      an observer raised; the change itself is done
     ├── RequestError                       a request the scheduler cannot take or does not know
     │   ├── RequestTooLargeError           it could never be admitted: the numbers say why
     │   ├── DuplicateRequestError          its id is alive already
@@ -33,6 +34,7 @@ __all__ = [
     "InvalidInputError",
     "KeyKindError",
     "LockError",
+    "ObserverError",
     "OutOfPagesError",
     "PageError",
     "RadixCacheError",
@@ -91,6 +93,21 @@ class PageError(RadixCacheError):
 
 class OutOfPagesError(RadixCacheError):
     """More pages were asked for than are free; nothing was handed out."""
+
+
+class ObserverError(RadixCacheError):
+    """An observer raised, which it must not; the cause is its exception, the first if several.
+
+    The call it listened to is done and everybody was told: ``result`` is what the call would
+    have returned, so that no page and no pin is lost.
+    """
+
+    def __init__(self, result: object) -> None:
+        super().__init__(
+            "an observer of the cache raised: the change is done, and what the call would have "
+            "returned is this error's result; mend the observer"
+        )
+        self.result = result
 
 
 class RequestError(RadixCacheError):

@@ -107,12 +107,10 @@ def _check_pins(nodes: list[Node], live_pins: int, taken: dict[int, int]) -> Non
 
 def _check_heap(nodes: list[Node], heap: EvictionHeap) -> None:
     """Each evictable leaf has one live entry, at or before its place in the order."""
-    entries = list(heap)
-    order = [entry[:3] for entry in entries]
-    for position in range(1, len(order)):
-        if order[(position - 1) // 2] > order[position]:
-            raise IntegrityError(f"the heap is out of order at {position}")
-    inside = {id(entry) for entry in entries}
+    misplaced = heap.misplaced()
+    if misplaced is not None:
+        raise IntegrityError(f"the heap is out of order at {misplaced[:3]}")
+    inside = {id(entry) for entry in heap}
     leaves = [node for node in nodes if not node.children and not node.lock_ref]
     if len(leaves) != heap.leaves:
         raise IntegrityError(f"{len(leaves)} leaves are evictable, {heap.leaves} were counted")

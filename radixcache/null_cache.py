@@ -88,13 +88,15 @@ class NullCache:
     def reset(self, force: bool = False) -> Dropped:
         """Start a new generation; nothing is ever pinned, so it is always done."""
         self._generation += 1
-        self._observers.cleared(None)
-        return Dropped(True, array("i"), array("i"))
+        dropped = Dropped(True, array("i"), array("i"))
+        self._observers.cleared(None, dropped)
+        return dropped
 
     def drop_namespace(self, namespace: Namespace) -> Dropped:
         """Return that it is done: there was nothing."""
-        self._observers.cleared(checked(namespace))
-        return Dropped(True, array("i"), array("i"))
+        dropped = Dropped(True, array("i"), array("i"))
+        self._observers.cleared(checked(namespace), dropped)
+        return dropped
 
     def add_observer(self, observer: ResidencyObserver) -> None:
         """Tell ``observer`` of resets; nothing is ever stored."""

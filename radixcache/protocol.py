@@ -17,7 +17,8 @@ class ResidencyObserver(Protocol):
     ``key_bytes`` holds the packed units of the key from its start to at least
     ``stop_tokens``. One call covers one contiguous span; parents are stored before and
     removed after their children. A split, a match and a peek tell nothing. An observer
-    neither calls the cache nor raises.
+    neither calls the cache nor raises: if it does raise, the call is carried out whole, the
+    others are told, and ObserverError brings what would have been returned.
     """
 
     def on_stored(
@@ -107,7 +108,8 @@ class PrefixCache(Protocol):
         The cache adopts the pages it lacks. The caller takes ``handle.pages`` as its table
         and frees ``duplicate_pages``; then it releases its older handle. Pages beyond
         ``cached_tokens`` stay its own. ``priority`` raises the path's priority and never
-        lowers it. No hit is counted.
+        lowers it. No hit is counted. An id must not be held by the cache twice, which costs
+        too much to look for here: ``check`` finds it.
 
         Raises:
             PageError: too few pages, or ids that are no non-negative 32-bit ints.

@@ -136,7 +136,7 @@ class RadixCache(SglangNames):
         namespace = key.namespace
         node: Node | None = self._roots.get(namespace)
         if node is None:
-            return PrefixHandle(self, None, 0, self._generation, namespace)
+            return self._nothing(namespace)
         data = key.data
         page_bytes = self._page_bytes
         offset = loose_bytes = 0
@@ -217,8 +217,7 @@ class RadixCache(SglangNames):
         namespace = key.namespace
         data, duplicates = key.data, array("i")
         if not end:
-            nothing = PrefixHandle(self, None, 0, self._generation, namespace)
-            return _made(InsertResult, (0, duplicates, nothing))
+            return InsertResult(0, duplicates, self._nothing(namespace))
         node: Node = self._roots.get(namespace) or self._tree.root(namespace)
         offset = loose_pages = first_page = 0
         after, refs = page_bytes, 1
@@ -257,10 +256,11 @@ class RadixCache(SglangNames):
             node = self._tree.attach(node, data[offset:end], adopted, tick)
             node.priority, node.lock_ref = priority, 1
             self._protected += len(adopted)
-            for observer in self._observers.active:
-                observer.on_stored(namespace, data, first_page * self.page_size, tokens)
+            if self._observers.active:
+                self._observers.stored(namespace, data, first_page * self.page_size, tokens)
         handle = PrefixHandle(self, node, tokens, self._generation, namespace)
-        return _made(InsertResult, (tokens, duplicates, handle))
+        result = _made(InsertResult, (tokens, duplicates, handle))
+        return result if self._observers.fault is None else self._observers.give_up(result)
 
     def evict(self, num_pages: int) -> PageIds:
         """Give up unpinned pages in the policy's order; deepest first within a leaf."""
@@ -294,10 +294,9 @@ class RadixCache(SglangNames):
             if observed:
                 stop = len(data) // self._page_bytes * self.page_size
                 start = stop - taken * self.page_size
-                for observer in observed:
-                    observer.on_removed(root.namespace, data, start, stop)
+                self._observers.removed(root.namespace, data, start, stop)
         heap.drop_stale()
-        return out
+        return out if self._observers.fault is None else self._observers.give_up(out)
 
     def reset(self, force: bool = False) -> Dropped:
         """Drop everything, unless something is pinned and ``force`` is not given."""
@@ -309,7 +308,7 @@ class RadixCache(SglangNames):
         self._taken.clear()
         self._evictable = self._protected = self._live_pins = 0
         self._generation += 1
-        self._observers.cleared(None)
+        self._observers.cleared(None, dropped)
         return dropped
 
     def drop_namespace(self, namespace: Namespace) -> Dropped:
@@ -321,7 +320,7 @@ class RadixCache(SglangNames):
         dropped = Dropped(True, *self._heap.drop(self._tree.nodes(namespace)))
         self._evictable -= len(dropped.pages)
         self._roots.pop(namespace, None)
-        self._observers.cleared(namespace)
+        self._observers.cleared(namespace, dropped)
         return dropped
 
     # ------------------------------------------------------------------ eviction order
@@ -377,6 +376,10 @@ class RadixCache(SglangNames):
             if limit < end:
                 return limit
         return end - end % self._page_bytes
+
+    def _nothing(self, namespace: Namespace) -> PrefixHandle:
+        """Return a handle of no tokens."""
+        return PrefixHandle(self, None, 0, self._generation, namespace)
 
     def _pinned(self, node: Node, moved: int) -> None:
         """Book the first pin of a path's end."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scheduler.registry import SCHEDULE_POLICIES, make_schedule_policy
     from scheduler.request import Request, RequestState, RequestStatus
     from scheduler.results import Result
-    from scheduler.samples import fan_out
+    from scheduler.samples import each_sample, fan_out
     from scheduler.scheduler import Scheduler, Ticket
     from scheduler.scheduler_report import SchedulerReport, Totals
     from scheduler.waiting_queue import Candidate, WaitingQueue
@@ -83,6 +83,7 @@ __all__ = [
     "Totals",
     "WaitingQueue",
     "WaitingTree",
+    "each_sample",
     "fan_out",
     "make_schedule_policy",
     "optimal_prefill",
@@ -113,7 +114,7 @@ _MODULES = {
     "scheduler.registry": ("SCHEDULE_POLICIES", "make_schedule_policy"),
     "scheduler.request": ("Request", "RequestState", "RequestStatus"),
     "scheduler.results": ("Result",),
-    "scheduler.samples": ("fan_out",),
+    "scheduler.samples": ("each_sample", "fan_out"),
     "scheduler.scheduler": ("Scheduler", "Ticket"),
     "scheduler.scheduler_report": ("SchedulerReport", "Totals"),
     "scheduler.waiting_queue": ("Candidate", "WaitingQueue"),

@@ -11,11 +11,12 @@ __all__ = ["AdmissionRefusal", "Pick", "Supply", "pages_for", "pages_of_request"
 
 
 class AdmissionRefusal(NamedTuple):
-    """Why a request was not admitted, in pages."""
+    """A request that was not admitted, since memory is short of pages now.
+
+    What can never be enough is refused at ``submit``.
+    """
 
     rid: str
-    reason: str
-    """"pages": memory is short now. What can never be enough is refused at ``submit``."""
     needed_pages: int
     """New pages wanted: the whole reservation without the cached prefix."""
     available_pages: int
@@ -75,4 +76,4 @@ def refusal_of(
     available = supply.spare_pages - unpinned_hit_pages
     if needed <= available:
         return None
-    return AdmissionRefusal(rid, "pages", needed, available)
+    return AdmissionRefusal(rid, needed, available)

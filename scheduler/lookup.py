@@ -3,7 +3,7 @@
 This is what a cache simulator answers. Each request matches its whole key, pins the match,
 evicts what it lacks room for, caches its missing pages and lets go. When nothing more can be
 evicted the rest of the request is not cached. Hit tokens are min(page size * matched pages,
-prompt tokens): without the last-token rule unless asked for.
+prompt tokens): without the last-token rule unless asked for. Outputs are cached when asked for.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from radixcache import EvictionPolicy, Node, PageIds, PrefixKey, RadixCache
-from radixcache.errors import ConfigError, KeyKindError
+from radixcache import EvictionPolicy, Node, PageIds, PrefixKey
+from radixcache.errors import KeyKindError
+from scheduler.lookup_cache import HitCounts, LookupCache, last_token_cap
+from scheduler.optimal import computed_key
 from scheduler.request import Request
+from scheduler.samples import each_sample
 
 __all__ = ["LookupResult", "OptimalEviction", "lookup_replay"]
 
@@ -31,6 +35,8 @@ class LookupResult:
     page_size: int
     last_token: bool
     """Whether one token of each prompt had to be computed."""
+    cached_outputs: bool
+    """Whether recorded outputs were cached too."""
     requests: int
     prompt_tokens: int
     hit_tokens: int
@@ -54,7 +60,10 @@ class LookupResult:
 
 
 class OptimalEviction(EvictionPolicy):
-    """Farthest next use first: the best any policy can do for a fixed order.
+    """Farthest next use first: the best any policy can do for a fixed order of whole lookups.
+
+    With the last-token rule it comes close, no more: a page may be needed next by a prompt
+    that has to compute it anyway.
 
     ``next_use[page]`` is when the page is needed next; whoever uses a page renews it before
     the page's pin is released. A page's next use is never before its parent's, so the
@@ -82,33 +91,13 @@ class OptimalEviction(EvictionPolicy):
             count += 1
         return count
 
-
-class _PageSupply:
-    """Page ids from 0 on, returned ones first."""
-
-    __slots__ = ("_limit", "_next", "_spare")
-
-    def __init__(self, capacity_pages: int | None) -> None:
-        self._limit = _NEVER if capacity_pages is None else capacity_pages
-        self._next = 0
-        self._spare = array("i")
-
-    @property
-    def free_pages(self) -> int:
-        return self._limit - self._next + len(self._spare)
-
-    def take(self, count: int) -> PageIds:
-        """Return ``count`` ids; there must be as many."""
-        spare = self._spare
-        taken = spare[len(spare) - min(count, len(spare)) :]
-        del spare[len(spare) - len(taken) :]
-        fresh = count - len(taken)
-        taken.extend(range(self._next, self._next + fresh))
-        self._next += fresh
-        return taken
-
-    def give_back(self, pages: PageIds) -> None:
-        self._spare.extend(pages)
+    def renew(self, next_use: array[int], pages: PageIds) -> None:
+        """Write the next use of each page of a path, which is pinned still."""
+        table = self.next_use
+        for page, use in zip(pages, next_use, strict=False):
+            if page >= len(table):
+                table.extend([_NEVER] * (page + 1 - len(table)))
+            table[page] = use
 
 
 def lookup_replay(
@@ -118,132 +107,65 @@ def lookup_replay(
     capacity_pages: int | None = None,
     policy: str | EvictionPolicy = "lru",
     last_token: bool = False,
+    cache_outputs: bool = False,
 ) -> LookupResult:
     """Replay the requests in the order given and return the hit rates.
 
+    A request for several samples counts as many requests, one after another.
     ``capacity_pages`` None is unbounded. ``policy="optimal"`` evicts the page with the
-    farthest next use, and for that reads all requests first. Outputs are not cached.
+    farthest next use, and for that reads all requests first. With ``cache_outputs`` a request
+    also leaves its recorded output, as its ``cache_output`` says, to the requests after it.
 
     Cost: O(nodes on one path + pages cached) a request; memory 16 bytes a request beside the
     cache, for ``optimal`` the requests and 8 bytes a page of each.
     Raises: ConfigError for a capacity below one page; KeyKindError for mixed kinds of keys.
     """
-    if capacity_pages is not None and capacity_pages < 1:
-        raise ConfigError(f"capacity_pages is {capacity_pages}: give at least 1 page, or None")
-    uses: Sequence[array[int]] | None = None
+    requests = each_sample(requests)
+    uses: Sequence[array[int]] = ()
+    optimal: OptimalEviction | None = None
     if policy == "optimal":
         requests = list(requests)
-        uses = _next_uses(requests, page_size, last_token)
-        policy = OptimalEviction()
-    replay = _Replay(page_size, capacity_pages, policy, last_token)
+        uses = _next_uses(requests, page_size, last_token, cache_outputs)
+        policy = optimal = OptimalEviction()
+    cache = LookupCache(
+        page_size, capacity_pages=capacity_pages, policy=policy, last_token=last_token
+    )
+    hits = HitCounts()
     for index, request in enumerate(requests):
-        replay.serve(request, None if uses is None else uses[index])
-    return replay.result()
-
-
-class _Replay:
-    """One pass over the requests."""
-
-    def __init__(
-        self,
-        page_size: int,
-        capacity_pages: int | None,
-        policy: str | EvictionPolicy,
-        last_token: bool,
-    ) -> None:
-        self._page_size = page_size
-        self._capacity_pages = capacity_pages
-        self._policy = policy
-        self._last_token = last_token
-        self._supply = _PageSupply(capacity_pages)
-        self._cache: RadixCache | None = None
-        self._prompt_tokens = array("q")
-        self._hit_tokens = array("q")
-        self._evicted_pages = 0
-        self._uncached_pages = 0
-
-    def serve(self, request: Request, next_use: array[int] | None) -> None:
-        """Match, make room, cache, let go; note the hit."""
-        cache = self._cache
-        if cache is None:
-            cache = self._cache = RadixCache(
-                self._page_size, kind=request.key.kind, policy=self._policy
-            )
-        page, key, prompt_tokens = self._page_size, request.key, request.prompt_tokens
-        cap = _cap(request, page) if self._last_token else None
-        handle = cache.match(key)
-        matched = handle.prefix_tokens // page
-        hit = min(handle.prefix_tokens, prompt_tokens if cap is None else cap)
-        missing = len(key) // page - matched
-        if missing:
-            room = self._supply.free_pages
-            if room < missing:
-                evicted = cache.evict(missing - room)
-                self._evicted_pages += len(evicted)
-                self._supply.give_back(evicted)
-                room += len(evicted)
-                if room < missing:
-                    self._uncached_pages += missing - room
-                    missing = room
-        if missing:
-            pages = handle.pages + self._supply.take(missing)
-            stored = cache.insert(key, pages, (matched + missing) * page)
-            assert not stored.duplicate_pages
-            cache.release(handle)
-            handle = stored.handle
-        if next_use is not None:
-            self._renew(handle.pages, next_use)
-        cache.release(handle)
-        self._prompt_tokens.append(prompt_tokens)
-        self._hit_tokens.append(hit)
-
-    def result(self) -> LookupResult:
-        """Add up the halves."""
-        half = len(self._prompt_tokens) // 2
-        policy = self._policy
-        return LookupResult(
-            policy=policy if isinstance(policy, str) else policy.name,
-            capacity_pages=self._capacity_pages,
-            page_size=self._page_size,
-            last_token=self._last_token,
-            requests=len(self._prompt_tokens),
-            prompt_tokens=sum(self._prompt_tokens),
-            hit_tokens=sum(self._hit_tokens),
-            second_half_prompt_tokens=sum(self._prompt_tokens[half:]),
-            second_half_hit_tokens=sum(self._hit_tokens[half:]),
-            evicted_pages=self._evicted_pages,
-            uncached_pages=self._uncached_pages,
-        )
-
-    def _renew(self, pages: PageIds, next_use: array[int]) -> None:
-        """Write the next use of each page of a path, which is pinned still."""
-        assert isinstance(self._policy, OptimalEviction)
-        table = self._policy.next_use
-        for page, use in zip(pages, next_use, strict=False):
-            if page >= len(table):
-                table.extend([_NEVER] * (page + 1 - len(table)))
-            table[page] = use
-
-
-def _cap(request: Request, page_size: int) -> int:
-    """Return the usable prefix under the last-token rule and the request's own cap."""
-    cap = max(request.prompt_tokens - 1, 0)
-    if request.max_match_tokens is not None:
-        cap = min(cap, request.max_match_tokens)
-    return cap // page_size * page_size
+        whole = computed_key(request) if cache_outputs else None
+        renew = None if optimal is None else partial(optimal.renew, uses[index])
+        hit = cache.serve(request, whole, renew)
+        hits.add(request.prompt_tokens, hit)
+    return LookupResult(
+        policy=policy if isinstance(policy, str) else policy.name,
+        capacity_pages=capacity_pages,
+        page_size=page_size,
+        last_token=last_token,
+        cached_outputs=cache_outputs,
+        requests=len(hits),
+        prompt_tokens=hits.prompt_tokens(),
+        hit_tokens=hits.hit_tokens(),
+        second_half_prompt_tokens=hits.prompt_tokens(second_half=True),
+        second_half_hit_tokens=hits.hit_tokens(second_half=True),
+        evicted_pages=cache.evicted_pages,
+        uncached_pages=cache.uncached_pages,
+    )
 
 
 def _next_uses(
-    requests: Sequence[Request], page_size: int, last_token: bool
+    requests: Sequence[Request], page_size: int, last_token: bool, cache_outputs: bool
 ) -> Sequence[array[int]]:
     """Return for each page of each request the index of the next request that can hit it."""
-    paths = _number_pages([request.key for request in requests], page_size)
+    keys = [request.key for request in requests]
+    if cache_outputs:
+        keys = [computed_key(request) or request.key for request in requests]
+    paths = _number_pages(keys, page_size)
     seen: dict[int, int] = {}
     for index in range(len(requests) - 1, -1, -1):
         path = paths[index]
-        usable = len(path)
+        usable = len(requests[index].key) // page_size
         if last_token:
-            usable = min(usable, _cap(requests[index], page_size) // page_size)
+            usable = min(usable, last_token_cap(requests[index], page_size) // page_size)
         uses = array("q", [seen.get(prefix, _NEVER) for prefix in path])
         for prefix in path[:usable]:
             seen[prefix] = index

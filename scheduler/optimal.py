@@ -20,6 +20,7 @@ from radixcache import KeyKind, Namespace, PrefixKey, common_bytes
 from radixcache.errors import ConfigError, KeyKindError
 from scheduler.hyperloglog import HyperLogLog
 from scheduler.request import Request
+from scheduler.samples import each_sample
 
 __all__ = ["OptimalBound", "OptimalMeter", "computed_key", "optimal_prefill"]
 
@@ -292,7 +293,7 @@ def optimal_prefill(
     warm: Iterable[PrefixKey] = (),
     exact_limit_bytes: int = DEFAULT_EXACT_LIMIT_BYTES,
 ) -> OptimalBound:
-    """Return C* of the requests in one pass, and the DFS-optimal hit rate.
+    """Return C* of the requests, every sample one, in one pass, and the DFS-optimal hit rate.
 
     Reached at a capacity of the longest request by serving one at a time, longest match
     first, fewest uncached tokens on ties, the match pinned before anything is evicted. With
@@ -305,7 +306,7 @@ def optimal_prefill(
     meter = OptimalMeter(page_size, exact_limit_bytes=exact_limit_bytes)
     for key in warm:
         meter.add_warm(key)
-    for request in requests:
+    for request in each_sample(requests):
         output_key = computed_key(request) if cached_outputs else None
         meter.add(
             request.key,
@@ -319,8 +320,9 @@ def optimal_prefill(
 def computed_key(request: Request) -> PrefixKey | None:
     """Return the key of what the request leaves in a cache, prompt and recorded output.
 
-    The last sampled token has no KV yet; ``cache_output`` cuts the rest. None when the
-    output ids are unknown, when nothing of it is cached, and for block-hash keys.
+    The last sampled token has no KV yet; ``cache_output`` and ``abort_after_tokens`` cut the
+    rest. None when the output ids are unknown, when nothing of it is cached, and for
+    block-hash keys.
     """
     ids = request.recorded_output_ids
     if ids is None or request.cache_output == "none" or request.key.kind is KeyKind.BLOCKS:
@@ -328,6 +330,8 @@ def computed_key(request: Request) -> PrefixKey | None:
     kept = len(ids) - 1
     if request.cache_output == "visible" and request.visible_tokens is not None:
         kept = min(kept, request.visible_tokens)
+    if request.abort_after_tokens is not None:
+        kept = min(kept, request.abort_after_tokens)
     if kept < 1:
         return None
     whole = request.key[:]

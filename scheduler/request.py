@@ -44,6 +44,8 @@ class Request:
     """Answers wanted. A scheduler takes one a request: submit what ``fan_out`` makes of it."""
     abort_after_s: float | None = None
     """The client gives up so many seconds after the arrival. The scheduler never reads it."""
+    abort_after_tokens: int | None = None
+    """The client gives up when it has so many tokens. The scheduler never reads it."""
     recorded_output_tokens: int | None = None
     """The true output length, where a trace knows it. The scheduler never reads it."""
     recorded_output_ids: tuple[int, ...] | None = None

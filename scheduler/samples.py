@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from scheduler.request import Request
 
-__all__ = ["fan_out"]
+__all__ = ["each_sample", "fan_out"]
 
 
 def fan_out(request: Request) -> tuple[Request, ...]:
@@ -39,3 +40,9 @@ def fan_out(request: Request) -> tuple[Request, ...]:
         for number in range(2, request.samples + 1)
     )
     return (first, *others)
+
+
+def each_sample(requests: Iterable[Request]) -> Iterator[Request]:
+    """Yield every sample of the requests, in their order: what a server looks up."""
+    for request in requests:
+        yield from fan_out(request)

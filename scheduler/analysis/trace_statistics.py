@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
-from radixcache import Namespace
+from radixcache import KeyKind, Namespace
+from scheduler.analysis.prefix_trie import PrefixTrie
+from scheduler.analysis.sharing import SharedPrefix, shared_prefixes
 from scheduler.optimal import DEFAULT_EXACT_LIMIT_BYTES, OptimalMeter, computed_key
 from scheduler.report.metrics import percentile
 from scheduler.request import Request
+from scheduler.samples import each_sample
 
-__all__ = ["Lengths", "TraceStatistics", "format_statistics", "trace_statistics"]
+__all__ = [
+    "Burstiness",
+    "Lengths",
+    "TraceStatistics",
+    "Turns",
+    "trace_statistics",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +52,31 @@ class Lengths:
 
 
 @dataclass(frozen=True, slots=True)
+class Turns:
+    """How many requests the sessions of a trace have, those without a session left out."""
+
+    mean: float
+    p50: float
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Burstiness:
+    """How unevenly requests arrive."""
+
+    gap_variation: float | None
+    """Coefficient of variation of the times between arrivals: 1 is a Poisson process."""
+    peak_per_minute: int
+    """Requests of the busiest minute, minutes counted from the first arrival."""
+    mean_per_minute: float
+
+    @property
+    def peak_to_mean(self) -> float:
+        """Busiest minute / mean minute."""
+        return self.peak_per_minute / self.mean_per_minute
+
+
+@dataclass(frozen=True, slots=True)
 class TraceStatistics:
     """What is in a trace, and the hit rates it allows at one page size."""
 
@@ -57,6 +92,10 @@ class TraceStatistics:
     outputs_recorded: int
     namespaces: int
     sessions: int
+    turns: Turns | None
+    """None where no request names a session."""
+    burstiness: Burstiness | None
+    """None without a request."""
     full_pages: int
     """Full pages of all prompts, repeated ones too."""
     distinct_pages: int
@@ -64,10 +103,17 @@ class TraceStatistics:
     """Unbounded cache, arrival order, last-token rule; None when not ``exact``."""
     optimal_hit_rate: float | None
     """DFS optimum; see `scheduler.optimal`."""
+    prompt_only_ceiling_hit_rate: float | None
+    prompt_only_optimal_hit_rate: float | None
+    """The same two where no output is cached."""
     exact: bool
     """False: pages were counted by HyperLogLog, the optimum is within 1.3 points."""
     skipped: Mapping[str, int]
     """Rows that gave no request, by reason."""
+    shared_prefixes: tuple[SharedPrefix, ...] = ()
+    """Those that most repeated work lies in, where they were looked for."""
+    missed_requests: int = 0
+    """How much their counts may be too small."""
 
     @property
     def shared_pages_share(self) -> float | None:
@@ -76,8 +122,99 @@ class TraceStatistics:
 
     def to_json(self) -> str:
         """Return it as JSON with sorted keys and no NaN."""
-        fields = asdict(self) | {"shared_pages_share": self.shared_pages_share}
-        return json.dumps(fields, sort_keys=True, indent=2, allow_nan=False) + "\n"
+        return json.dumps(self.fields(), sort_keys=True, indent=2, allow_nan=False) + "\n"
+
+    def fields(self) -> dict[str, object]:
+        """Return what JSON holds of it."""
+        burstiness = self.burstiness
+        ratio = None if burstiness is None else burstiness.peak_to_mean
+        return asdict(self) | {
+            "shared_pages_share": self.shared_pages_share,
+            "peak_to_mean_requests_per_minute": ratio,
+        }
+
+
+class _Arrivals:
+    """Gaps and minutes of arrivals, in one pass. Ref: B. P. Welford, Technometrics 4 (1962)."""
+
+    def __init__(self) -> None:
+        self.first_s, self.last_s = math.inf, -math.inf
+        self._before_s: float | None = None
+        self._gaps = 0
+        self._mean_s = self._square_s2 = 0.0
+        self._minutes: Counter[int] = Counter()
+
+    def add(self, arrival_s: float) -> None:
+        """Take the next arrival."""
+        self.first_s, self.last_s = min(self.first_s, arrival_s), max(self.last_s, arrival_s)
+        self._minutes[int((arrival_s - self.first_s) // 60)] += 1
+        if self._before_s is not None:
+            gap_s = arrival_s - self._before_s
+            self._gaps += 1
+            change_s = gap_s - self._mean_s
+            self._mean_s += change_s / self._gaps
+            self._square_s2 += change_s * (gap_s - self._mean_s)
+        self._before_s = arrival_s
+
+    @property
+    def span_s(self) -> float:
+        return self.last_s - self.first_s if self._before_s is not None else 0.0
+
+    def burstiness(self) -> Burstiness | None:
+        if self._before_s is None:
+            return None
+        variation = None
+        if self._mean_s > 0:
+            variation = math.sqrt(self._square_s2 / self._gaps) / self._mean_s
+        return Burstiness(
+            gap_variation=variation,
+            peak_per_minute=max(self._minutes.values()),
+            mean_per_minute=(self._gaps + 1) / (self.span_s // 60 + 1),
+        )
+
+
+class _Tally:
+    """What is counted one request at a time."""
+
+    def __init__(self, page_size: int) -> None:
+        self._page_size = page_size
+        self.prompts, self.outputs = array("q"), array("q")
+        self.namespaces: set[Namespace] = set()
+        self.sessions: Counter[str] = Counter()
+        self.arrivals = _Arrivals()
+        self.full_pages = 0
+
+    def add(self, request: Request) -> None:
+        self.prompts.append(request.prompt_tokens)
+        if request.recorded_output_tokens is not None:
+            self.outputs.append(request.recorded_output_tokens)
+        self.namespaces.add(request.key.namespace)
+        if request.session_id is not None:
+            self.sessions[request.session_id] += 1
+        self.arrivals.add(request.arrival_s)
+        self.full_pages += min(request.prompt_tokens, len(request.key)) // self._page_size
+
+
+class _Hits:
+    """The bounds with or without outputs."""
+
+    def __init__(self, page_size: int, cached_outputs: bool, exact_limit_bytes: int) -> None:
+        self.meter = OptimalMeter(page_size, exact_limit_bytes=exact_limit_bytes)
+        self._cached_outputs = cached_outputs
+        self._seen_tokens = 0
+
+    def add(self, request: Request) -> None:
+        self._seen_tokens += self.meter.add(
+            request.key,
+            request.prompt_tokens,
+            computed_key(request) if self._cached_outputs else None,
+            max_match_tokens=request.max_match_tokens,
+        )
+
+    def ceiling(self) -> float | None:
+        """Return the hit rate of an unbounded cache; None where it is not exact."""
+        known = self.meter.exact and self.meter.prompt_tokens
+        return self._seen_tokens / self.meter.prompt_tokens if known else None
 
 
 def trace_statistics(
@@ -87,106 +224,63 @@ def trace_statistics(
     cached_outputs: bool = False,
     skipped: Mapping[str, int] | None = None,
     exact_limit_bytes: int = DEFAULT_EXACT_LIMIT_BYTES,
+    sharing: PrefixTrie | None = None,
+    quote: Callable[[bytes, KeyKind], str] = lambda data, kind: "",
 ) -> TraceStatistics:
     """Read the requests once, in arrival order, and say what they allow.
 
-    ``skipped`` is read when the requests are exhausted, so a reader's own counter will do.
+    A request for several samples counts as many. ``skipped`` is read when the requests are
+    exhausted, so a reader's own counter will do. With ``sharing``, an empty trie, the shared
+    prefixes are found too; ``quote`` writes them.
 
-    Cost: `OptimalMeter.add` a request. Memory: the meter's, and 16 bytes a request.
+    Cost: two `OptimalMeter.add` a request, and one `PrefixTrie.add`. Memory: that of these,
+    16 bytes a request, a count a session and a minute.
     """
-    meter = OptimalMeter(page_size, exact_limit_bytes=exact_limit_bytes)
-    prompts, outputs = array("q"), array("q")
-    namespaces: set[Namespace] = set()
-    sessions: set[str] = set()
-    first, last = math.inf, -math.inf
-    full_pages = seen_tokens = 0
-    for request in requests:
-        prompts.append(request.prompt_tokens)
-        if request.recorded_output_tokens is not None:
-            outputs.append(request.recorded_output_tokens)
-        namespaces.add(request.key.namespace)
-        if request.session_id is not None:
-            sessions.add(request.session_id)
-        first, last = min(first, request.arrival_s), max(last, request.arrival_s)
-        full_pages += min(request.prompt_tokens, len(request.key)) // page_size
-        seen_tokens += meter.add(
-            request.key,
-            request.prompt_tokens,
-            computed_key(request) if cached_outputs else None,
-            max_match_tokens=request.max_match_tokens,
-        )
-    bound = meter.bound()
-    known = bound.exact and bound.prompt_tokens
+    tally = _Tally(page_size)
+    with_outputs = _Hits(page_size, cached_outputs, exact_limit_bytes)
+    prompts_only = _Hits(page_size, False, exact_limit_bytes) if cached_outputs else None
+    for request in each_sample(requests):
+        tally.add(request)
+        with_outputs.add(request)
+        if request.key.kind is KeyKind.BLOCKS:
+            prompts_only = None  # no output has ids: one meter says both
+        if prompts_only is not None:
+            prompts_only.add(request)
+        if sharing is not None:
+            sharing.add(request.key)
+    bound = with_outputs.meter.bound()
+    alone = prompts_only or with_outputs
+    prefixes: tuple[SharedPrefix, ...] = ()
+    if sharing is not None:
+        prefixes = shared_prefixes(sharing, bound.prompt_tokens, quote)
     return TraceStatistics(
-        requests=len(prompts),
+        requests=len(tally.prompts),
         page_size=page_size,
         cached_outputs=cached_outputs,
-        span_s=last - first if prompts else 0.0,
-        prompt=Lengths.of(prompts),
-        output=Lengths.of(outputs),
-        outputs_recorded=len(outputs),
-        namespaces=len(namespaces),
-        sessions=len(sessions),
-        full_pages=full_pages,
+        span_s=tally.arrivals.span_s,
+        prompt=Lengths.of(tally.prompts),
+        output=Lengths.of(tally.outputs),
+        outputs_recorded=len(tally.outputs),
+        namespaces=len(tally.namespaces),
+        sessions=len(tally.sessions),
+        turns=_turns(tally.sessions),
+        burstiness=tally.arrivals.burstiness(),
+        full_pages=tally.full_pages,
         distinct_pages=bound.distinct_pages,
-        ceiling_hit_rate=seen_tokens / bound.prompt_tokens if known else None,
+        ceiling_hit_rate=with_outputs.ceiling(),
         optimal_hit_rate=bound.hit_rate,
-        exact=bound.exact,
+        prompt_only_ceiling_hit_rate=alone.ceiling(),
+        prompt_only_optimal_hit_rate=alone.meter.optimal_hit_rate,
+        exact=bound.exact and alone.meter.exact,
         skipped=dict(sorted((skipped or {}).items())),
+        shared_prefixes=prefixes,
+        missed_requests=0 if sharing is None else sharing.missed_requests,
     )
 
 
-def format_statistics(statistics: TraceStatistics) -> str:
-    """Return it as lines of plain text; "-" is a number that does not exist."""
-    rate = statistics.requests / statistics.span_s if statistics.span_s else None
-    lines = [
-        ("requests", f"{statistics.requests:,}"),
-        ("span", f"{statistics.span_s:,.1f} s, {_number(rate, 2)} requests/s"),
-        ("prompts", _lengths(statistics.prompt)),
-        (
-            "outputs",
-            f"{_lengths(statistics.output)}; recorded for {statistics.outputs_recorded:,} requests",
-        ),
-        ("namespaces, sessions", f"{statistics.namespaces:,}, {statistics.sessions:,}"),
-        (
-            "sharing",
-            f"{statistics.distinct_pages:,} of {statistics.full_pages:,} full prompt pages of "
-            f"{statistics.page_size} tokens are different: "
-            f"{_percent(statistics.shared_pages_share)} repeat",
-        ),
-        ("unbounded cache", f"{_percent(statistics.ceiling_hit_rate)} hit rate in arrival order"),
-        (
-            "DFS optimum",
-            f"{_percent(statistics.optimal_hit_rate)} hit rate"
-            + ("" if statistics.exact else " (estimated, within 1.3 points)"),
-        ),
-        ("outputs cached", "yes, as recorded" if statistics.cached_outputs else "no"),
-        ("skipped rows", f"{sum(statistics.skipped.values()):,}"),
-        *((f"  {reason}", f"{count:,}") for reason, count in statistics.skipped.items()),
-    ]
-    if statistics.prompt is not None and statistics.prompt.p50 <= statistics.page_size:
-        lines.append(
-            (
-                "short prompts",
-                "half are no longer than a page and can hit nothing: a smaller page shows more",
-            )
-        )
-    width = max(len(name) for name, _ in lines) + 2
-    return "".join(f"{name:<{width}}{value}\n" for name, value in lines)
-
-
-def _lengths(lengths: Lengths | None) -> str:
-    if lengths is None:
-        return "-"
-    return (
-        f"{lengths.total:,} tokens; mean {lengths.mean:,.1f}, p50 {lengths.p50:,.1f}, "
-        f"p99 {lengths.p99:,.1f}, max {lengths.max:,}"
-    )
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share * 100:.3f} %"
-
-
-def _number(value: float | None, decimals: int) -> str:
-    return "-" if value is None else f"{value:,.{decimals}f}"
+def _turns(sessions: Counter[str]) -> Turns | None:
+    """Return how many requests a session has."""
+    if not sessions:
+        return None
+    counts = sorted(sessions.values())
+    return Turns(mean=sum(counts) / len(counts), p50=percentile(counts, 0.5) or 0.0, max=counts[-1])

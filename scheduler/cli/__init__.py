@@ -1,7 +1,8 @@
-"""The `radixcache` command: compare, sweep, replay, inspect, generate.
+"""The `radixcache` command and its errors.
 
-Errors of the input are one line on standard error and exit code 2; Ctrl-C ends with 130, a
-closed pipe quietly.
+Commands: compare, sweep, replay, curve, inspect, explain, whatif, convert, generate, calibrate,
+validate. Errors of the input are one line on standard error and exit code 2; Ctrl-C ends with 130,
+a closed pipe quietly.
 """
 
 from __future__ import annotations

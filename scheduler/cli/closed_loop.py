@@ -22,7 +22,7 @@ from scheduler.cli.loaded import (
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_span_scale, poisson_starts, rate_span_scale
 from scheduler.sim.closed_loop import CLOSED_LOOP
-from scheduler.sim.cost_model import CostModel
+from scheduler.sim.cost_model import StepCost
 from scheduler.trace import Trace, spread_ticks
 from scheduler.trace.sessions import OPEN_LOOP, OUTPUT_TOKEN_S, SessionPlan, open_loop, sessions_of
 from scheduler.trace.workload import Workload
@@ -56,7 +56,7 @@ class SessionRows:
     def __len__(self) -> int:
         return self.extent.turns
 
-    def at(self, arguments: argparse.Namespace, cost: CostModel) -> Requests:
+    def at(self, arguments: argparse.Namespace, cost: StepCost) -> Requests:
         """Return the sessions at the starts that were asked for."""
         assumed = dict(self.assumed)
         plans, factor = _started(arguments, self.plans, self.extent, self.bounds, cost, assumed)
@@ -161,7 +161,7 @@ def _started(
     plans: Callable[[], Iterable[SessionPlan]],
     extent: _Extent,
     bounds: Bounds,
-    cost: CostModel,
+    cost: StepCost,
     assumed: Assumed,
 ) -> tuple[Callable[[], Iterable[SessionPlan]], float]:
     """Return the sessions at the starts that were asked for, and the factor on these."""

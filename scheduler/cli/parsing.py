@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import NoReturn, TypeAlias
 
 from radixcache.errors import ConfigError
+from scheduler.cli.model_memory import complete_memory
 from scheduler.cli.options import (
     DEFAULT_MAX_NEW_TOKENS,
     DEFAULT_POLICIES,
@@ -28,12 +30,19 @@ from scheduler.cli.options import (
     tolerance,
     whole,
 )
+from scheduler.cli.options_calibrate import add_calibrate
+from scheduler.cli.options_convert import add_convert
+from scheduler.cli.options_curve import add_curve
+from scheduler.cli.options_explain import add_explain
+from scheduler.cli.options_models import add_model
+from scheduler.cli.options_validate import add_validate
+from scheduler.cli.options_whatif import add_whatif
 
 __all__ = ["command_line", "option_of", "parse_arguments"]
 
 _CHANGES_NO_BYTE = {"jobs", "quiet", "output", "json", "csv"}
 """Options of which the result does not depend."""
-_ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens")
+_ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens", "tokenizer")
 
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
@@ -43,6 +52,14 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message} (see '{self.prog} --help')")
+
+
+class _Version(argparse.Action):
+    """Print the version; the metadata are read only for that."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(f"radixcache {import_module('scheduler.cli.version').installed_version()}")
+        parser.exit()
 
 
 def _add_runs(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +86,7 @@ def _add_compare(commands: _Commands) -> None:
     )
     for add in (_add_runs, add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
         add(parser)
+    add_model(parser)
     add_input(parser)
 
 
@@ -115,6 +133,7 @@ def _add_sweep(commands: _Commands) -> None:
     )
     for add in (add_pages, add_engine, add_order, add_time, add_output):
         add(parser)
+    add_model(parser, several=True)
     add_input(parser)
     parser.set_defaults(capacity_tokens=None, rate=None, load=None, time_scale=None, seed=0)
 
@@ -140,6 +159,7 @@ def _add_replay(commands: _Commands) -> None:
     )
     for add in (add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
         add(parser)
+    add_model(parser)
     add_input(parser)
 
 
@@ -168,6 +188,11 @@ def _add_generate(commands: _Commands) -> None:
         help="its requests, sessions or problems (default: the workload's own)",
     )
     parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")
+    parser.add_argument(
+        "--timestamp",
+        choices=("before", "after"),
+        help="chat: write when it started before or after the system prompt (default: nowhere)",
+    )
     parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
 
 
@@ -177,8 +202,21 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
         prog="radixcache",
         description="Replay LLM traffic against prefix caches and scheduling orders.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_compare, _add_sweep, _add_replay, _add_inspect, _add_generate):
+    for add in (
+        _add_compare,
+        _add_sweep,
+        _add_replay,
+        add_curve,
+        _add_inspect,
+        add_explain,
+        add_whatif,
+        add_convert,
+        _add_generate,
+        add_calibrate,
+        add_validate,
+    ):
         add(commands)
     for name, command in commands.choices.items():
         command.set_defaults(command=name)
@@ -203,22 +241,25 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     }
     if "workload" in arguments:
         _complete_input(arguments)
+    if "kv_memory" in arguments:
+        complete_memory(arguments)
     return arguments
 
 
 def command_line(arguments: argparse.Namespace) -> str:
     """Return the command that gives the same bytes, without what changes none of them."""
     words = ["radixcache", arguments.command]
+    positional = "log" if "log" in arguments else "trace"
+    if positional in arguments.given:
+        words.append(str(arguments.given[positional]))
     for name, value in arguments.given.items():
-        if name in _CHANGES_NO_BYTE:
+        if name in _CHANGES_NO_BYTE or name == positional:
             continue
-        if name == "trace":
-            words.insert(2, str(value))
-            continue
-        words.append(option_of(f"no_{name}" if value is False else name))
-        if not isinstance(value, bool):
-            values = value if isinstance(value, tuple) else (value,)
-            words.append(",".join(str(item).removesuffix(".0") for item in values))
+        for given in value if isinstance(value, list) else [value]:
+            words.append(option_of(f"no_{name}" if given is False else name))
+            if not isinstance(given, bool):
+                values = given if isinstance(given, tuple) else (given,)
+                words.append(",".join(str(item).removesuffix(".0") for item in values))
     # A path may hold bytes that are no text.
     return shlex.join(words).encode("utf-8", "backslashreplace").decode("utf-8")
 

@@ -10,10 +10,13 @@ from dataclasses import asdict
 from itertools import islice
 from textwrap import fill
 
-from radixcache import EVICTION_POLICIES
+from radixcache import EVICTION_POLICIES, KeyKind
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
+from scheduler.cli.loaded import adapt_by
+from scheduler.cli.model_memory import notes_on_model
+from scheduler.cli.options_models import MODEL_OPTIONS
 from scheduler.cli.output import check_writable, emit, emit_runs, say
 from scheduler.cli.parsing import option_of
 from scheduler.cli.progress import counted, progress_bar
@@ -37,10 +40,13 @@ _LOOKUP_OPTIONS = {
         "requests",
         "strict",
         "max_new_tokens",
+        "tokenizer",
         "capacity_tokens",
         "page_size",
+        *MODEL_OPTIONS,
     ),
     *("eviction", "lookup", "last_token", "json", "csv", "output", "quiet"),
+    *("cache_output", "visible_share"),
 }
 
 
@@ -98,7 +104,14 @@ def _lookup(arguments: argparse.Namespace) -> int:
     known = [*sorted(EVICTION_POLICIES), "optimal"]
     if arguments.eviction not in known:
         raise ConfigError(f"eviction is {arguments.eviction!r}: use one of {', '.join(known)}")
+    adapt = adapt_by(arguments)
+    outputs = arguments.cache_output not in {None, "none"}
     trace = opened(arguments, partial_block=True)
+    if outputs and trace.kind is KeyKind.BLOCKS:
+        raise ConfigError(
+            f"--cache-output {arguments.cache_output}: the outputs of this trace have no block ids "
+            "and cannot be looked up: leave it out"
+        )
     page_size = page_size_of(trace, arguments.page_size)
     capacity = arguments.capacity_tokens
     pages = None if capacity is None else capacity // page_size
@@ -108,13 +121,14 @@ def _lookup(arguments: argparse.Namespace) -> int:
         )
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:
         result = lookup_replay(
-            counted(islice(trace, arguments.requests), bar),
+            map(adapt, counted(islice(trace, arguments.requests), bar)),
             page_size,
             capacity_pages=pages,
             policy=arguments.eviction,
             last_token=arguments.last_token,
+            cache_outputs=outputs,
         )
-    say(f"note: {note}" for note in notes_on(trace))
+    say(f"note: {note}" for note in [*notes_on(trace), *notes_on_model(arguments)])
     emit(arguments.output, _lookup_text(arguments, result))
     return 0
 
@@ -134,11 +148,12 @@ def _lookup_text(arguments: argparse.Namespace, result: LookupResult) -> str:
         writer.writerow(rows)
         return out.getvalue()
     last_token = "one token of each prompt computed" if result.last_token else "no last-token rule"
+    outputs = "recorded outputs are cached" if result.cached_outputs else "outputs are not cached"
     definition = (
         "Definition: requests in arrival order, no queue and no time; every page of a prompt is "
         "looked up, a partial last block too; hit tokens = min(page size * matched pages, prompt "
-        f"tokens), {last_token}; outputs are not cached. The second half counts the last 50 % of "
-        "the requests over the cache that the first half warmed."
+        f"tokens), {last_token}; {outputs}. The second half counts the last 50 % of the requests "
+        "over the cache that the first half warmed."
     )
     table = _aligned([(name, _lookup_value(name, value)) for name, value in rows.items()])
     return f"{table}\n{fill(definition, 88)}\n"

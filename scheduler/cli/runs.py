@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 
 from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
@@ -13,17 +14,21 @@ from scheduler.cli.loaded import (
     said_of_outputs,
     setting_of,
 )
+from scheduler.cli.model_memory import said_of_memory, shape_from
 from scheduler.cli.progress import Bar
 from scheduler.config import AdaptiveRatio, SchedulerConfig
+from scheduler.models import gpu_named
 from scheduler.queues import make_guard
 from scheduler.registry import make_schedule_policy
 from scheduler.report.recorder import Recorder
-from scheduler.report.summary import Summary, summarize
+from scheduler.report.summary import EXTRAPOLATED, Summary, summarize
 from scheduler.sim.closed_loop import ClosedLoop
-from scheduler.sim.cost_model import CostModel
+from scheduler.sim.cost_model import CostModel, StepCost
 from scheduler.sim.presets import EnginePreset, preset_named
+from scheduler.sim.roofline import RooflineModel
 from scheduler.sim.run import RunSettings, run_policy
 from scheduler.sim.source import RequestSource
+from scheduler.sim.watched_cost import WatchedCost
 
 __all__ = [
     "capacity_of",
@@ -35,11 +40,16 @@ __all__ = [
 ]
 
 
-def cost_model_of(arguments: argparse.Namespace) -> CostModel:
+def cost_model_of(arguments: argparse.Namespace) -> StepCost:
     """Return the cost model of the command line.
 
-    Raises: ConfigError where a rate and a file are given, or the file is no model.
+    Raises: ConfigError where two models are given, or a file or a name is none.
     """
+    if arguments.gpu is not None:
+        return _roofline(arguments)
+    for name in ("gpus", "compute_efficiency", "bandwidth_efficiency"):
+        if getattr(arguments, name) is not None:
+            raise ConfigError(f"--{name.replace('_', '-')} goes with --gpu: give both")
     if arguments.cost_model is not None:
         if arguments.prefill_rate is not None:
             raise ConfigError("--prefill-rate and --cost-model exclude each other: give one")
@@ -47,6 +57,24 @@ def cost_model_of(arguments: argparse.Namespace) -> CostModel:
     if arguments.prefill_rate is not None:
         return CostModel.from_rate(arguments.prefill_rate)
     return CostModel()
+
+
+def _roofline(arguments: argparse.Namespace) -> RooflineModel:
+    """Return the roofline of a model on a GPU. Raises: ConfigError."""
+    for name in ("cost_model", "prefill_rate"):
+        if getattr(arguments, name) is not None:
+            raise ConfigError(f"--gpu and --{name.replace('_', '-')} exclude each other: give one")
+    shape = shape_from(arguments)
+    if shape is None:
+        raise ConfigError("--gpu needs the model: give --model NAME or --hf-config FILE")
+    asked = {
+        name: getattr(arguments, name)
+        for name in ("gpus", "compute_efficiency", "bandwidth_efficiency")
+        if getattr(arguments, name) is not None
+    }
+    return RooflineModel(
+        shape=shape, gpu=gpu_named(arguments.gpu), kv_dtype=arguments.kv_dtype, **asked
+    )
 
 
 def capacity_of(arguments: argparse.Namespace) -> int:
@@ -58,7 +86,7 @@ def capacity_of(arguments: argparse.Namespace) -> int:
 
 
 def settings_of(
-    arguments: argparse.Namespace, loaded: Requests, cost: CostModel, run: str
+    arguments: argparse.Namespace, loaded: Requests, cost: StepCost, run: str
 ) -> RunSettings:
     """Return the settings of a run. Raises: ConfigError."""
     known = [*sorted(EVICTION_POLICIES), "none"]
@@ -137,6 +165,7 @@ def _assumptions(
     known = "true output lengths" if arguments.oracle_lengths else "max_new_tokens"
     return {
         **loaded.assumptions,
+        **said_of_memory(arguments),
         "capacity_tokens": settings.capacity_tokens,
         "page_size": config.page_size,
         "chunk_tokens": config.chunk_tokens,
@@ -182,14 +211,16 @@ def _reserve(config: SchedulerConfig, known: str) -> str:
 
 
 def run_one(
-    arguments: argparse.Namespace, loaded: Requests, cost: CostModel, run: str, bar: Bar
+    arguments: argparse.Namespace, loaded: Requests, cost: StepCost, run: str, bar: Bar
 ) -> Summary:
     """Run one order to its end and sum it up."""
     preset, policy = _split(arguments, run)
     settings = settings_of(arguments, loaded, cost, run)
     recorder = Recorder()
     source = loaded.source()
-    run_policy(source, policy, settings, recorder, on_progress=bar)
+    watched = WatchedCost(settings.cost) if settings.cost.fitted else None
+    own = settings if watched is None else replace(settings, cost=watched)
+    run_policy(source, policy, own, recorder, on_progress=bar)
     return summarize(
         recorder,
         label=run,
@@ -199,7 +230,9 @@ def run_one(
         ceiling_hit_rate=loaded.bounds.ceiling_hit_rate,
         calibrated=settings.cost.calibrated,
         seed=arguments.seed,
-        assumptions=_assumptions(arguments, loaded, settings, preset, policy) | _left_out(source),
+        assumptions=_assumptions(arguments, loaded, settings, preset, policy)
+        | _left_out(source)
+        | _extrapolated(watched),
     )
 
 
@@ -207,3 +240,9 @@ def _left_out(source: RequestSource) -> dict[str, str | int | float | bool | Non
     """Say how many turns of a closed loop were never sent, if any."""
     dropped = source.dropped_requests if isinstance(source, ClosedLoop) else 0
     return {"turns_never_sent": dropped} if dropped else {}
+
+
+def _extrapolated(cost: WatchedCost | None) -> dict[str, str | int | float | bool | None]:
+    """Say how much of a run lies outside the range that a cost model was fitted to, if any."""
+    outside = None if cost is None else cost.extrapolated()
+    return {} if outside is None else {EXTRAPOLATED: outside}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from itertools import product
 
 from radixcache.errors import ConfigError
@@ -17,6 +16,7 @@ from scheduler.cli.parsing import command_line
 from scheduler.cli.progress import Bar, progress_bar
 from scheduler.cli.runs import capacity_of
 from scheduler.cli.search import Probe, highest_rate
+from scheduler.cli.version import installed_version
 from scheduler.cli.workers import run_tasks
 from scheduler.report.summary import Summary
 from scheduler.report.sweep import Limit, Sweep, SweepCell, sweep_to_csv, sweep_to_json
@@ -235,7 +235,7 @@ def _sweep(
     return Sweep(
         cells=[*cells, *(cell for _, probes in found for cell in probes)],
         command=command_line(arguments),
-        version=_version(),
+        version=installed_version(),
         target_ttft_p99_s=arguments.target_ttft_p99,
         tolerance=None if arguments.target_ttft_p99 is None else arguments.tolerance,
         limits=[limit for limit, _ in found],
@@ -247,13 +247,6 @@ def _key(cell: SweepCell) -> tuple[object, ...]:
         *(cell.policy, cell.capacity_tokens, cell.seed),
         *(cell.load, cell.rate, cell.time_scale),
     )
-
-
-def _version() -> str:
-    try:
-        return version("radixcache")
-    except PackageNotFoundError:  # run from a checkout
-        return "not installed"
 
 
 def _failures(sweep: Sweep) -> int:

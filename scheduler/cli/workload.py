@@ -14,11 +14,14 @@ from scheduler.cli.closed_loop import SessionRows, read_sessions
 from scheduler.cli.loaded import Bounds, Requests, adapt_by, bounds_of, rate_of
 from scheduler.request import Request
 from scheduler.sim.arrivals import load_time_scale, poisson, rate_time_scale, scaled
-from scheduler.sim.cost_model import CostModel
+from scheduler.sim.cost_model import StepCost
 from scheduler.trace import (
+    PieceTokenizer,
     ReadOptions,
+    Tokenizer,
     Trace,
     Workload,
+    load_tokenizer,
     make_workload,
     open_trace,
     spread_ticks,
@@ -32,21 +35,48 @@ __all__ = [
     "read_rows",
     "seed_matters",
     "title_of",
+    "tokenizer_of",
 ]
 
 DEFAULT_PAGE_SIZE = 64
 
 
-def opened(arguments: argparse.Namespace, *, partial_block: bool = False) -> Trace | Workload:
-    """Open the trace that the command line names, or make its workload."""
+def tokenizer_of(arguments: argparse.Namespace) -> Tokenizer:
+    """Return the tokenizer of the command line. Raises: ConfigError."""
+    return load_tokenizer(arguments.tokenizer or PieceTokenizer.name)
+
+
+def opened(
+    arguments: argparse.Namespace,
+    *,
+    partial_block: bool = False,
+    tokenizer: Tokenizer | None = None,
+) -> Trace | Workload:
+    """Open the trace that the command line names, or make its workload.
+
+    ``tokenizer`` is what ``tokenizer_of`` gave, where it is asked for text afterwards.
+    """
     if arguments.trace is None:
         return make_workload(arguments.workload, seed=arguments.seed, size=arguments.size)
     options = ReadOptions(
         strict=arguments.strict,
         max_new_tokens=arguments.max_new_tokens,
         partial_block=partial_block,
+        tokenizer=tokenizer or tokenizer_of(arguments),
     )
-    return open_trace(arguments.trace, format=arguments.format, options=options)
+    trace = open_trace(arguments.trace, format=arguments.format, options=options)
+    if arguments.tokenizer is not None and not _reads_text(trace):
+        raise ConfigError(
+            f"--tokenizer does nothing with {trace.path} ({trace.title}), which holds no text: "
+            "leave it out"
+        )
+    return trace
+
+
+def _reads_text(trace: Trace) -> bool:
+    """Tell whether a reader may need the tokenizer; rows of the own format may mix."""
+    said = any("tokenizer" in sentence for sentence in trace.assumptions)
+    return said or (trace.format == "radixcache" and trace.kind is KeyKind.TOKENS)
 
 
 def title_of(source: Trace | Workload) -> str:
@@ -87,7 +117,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.requests)
 
-    def at(self, arguments: argparse.Namespace, cost: CostModel) -> Requests:
+    def at(self, arguments: argparse.Namespace, cost: StepCost) -> Requests:
         """Return the requests at the arrival times that were asked for.
 
         Cost: O(requests); keys are shared.
@@ -130,7 +160,7 @@ def seed_matters(arguments: argparse.Namespace) -> bool:
 
 
 def _timed(
-    arguments: argparse.Namespace, requests: list[Request], bounds: Bounds, cost: CostModel
+    arguments: argparse.Namespace, requests: list[Request], bounds: Bounds, cost: StepCost
 ) -> tuple[list[Request], dict[str, str | float | int | bool | None]]:
     """Return the requests at the arrival times that were asked for."""
     assumed: dict[str, str | float | int | bool | None] = {}

@@ -13,6 +13,7 @@ from scheduler.report.recorder import Recorder
 from scheduler.report.stability import LoadJudgement, Verdict
 
 __all__ = [
+    "EXTRAPOLATED",
     "SCHEMA_VERSION",
     "Assumption",
     "Summary",
@@ -25,6 +26,9 @@ __all__ = [
 
 SCHEMA_VERSION = 1
 """Raised when a field of the JSON changes its name or meaning."""
+
+EXTRAPOLATED = "extrapolated"
+"""Name of the assumption that a run left the range its cost model was fitted to."""
 
 Assumption = str | int | float | bool | None
 

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import NamedTuple
 
 from scheduler.report.metrics import Metric, metric
-from scheduler.report.summary import Summary
+from scheduler.report.summary import EXTRAPOLATED, Summary
 from scheduler.report.sweep import Limit, Sweep, SweepCell
 
 __all__ = ["SweepTable", "render_sweep", "sweep_notes", "sweep_tables"]
@@ -97,13 +97,19 @@ def sweep_notes(sweep: Sweep) -> list[str]:
         )
     if not all(summary.calibrated for summary in summaries):
         notes.append("Uncalibrated cost model: seconds order policies, they predict no server.")
+    outside = sum(EXTRAPOLATED in summary.assumptions for summary in summaries)
+    if outside:
+        notes.append(
+            f"Extrapolated: in {outside} of {len(summaries)} runs steps left the fitted range of "
+            "the cost model; the rows of --output say how far."
+        )
     notes.append(f"Assumed in every run: {_shared(summaries)}.")
     return ["\n".join(wrap(note, _WIDTH, subsequent_indent="  ")) for note in notes]
 
 
 def _shared(summaries: Sequence[Summary]) -> str:
     """Return the assumptions that all runs agree on."""
-    names = sorted({name for summary in summaries for name in summary.assumptions})
+    names = sorted({n for summary in summaries for n in summary.assumptions} - {EXTRAPOLATED})
     shared = []
     for name in names:
         values = {summary.assumptions.get(name) for summary in summaries}

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from scheduler.report.metrics import METRICS, Metric, metric
-from scheduler.report.summary import Summary
+from scheduler.report.summary import EXTRAPOLATED, Summary
 
-__all__ = ["DEFAULT_COLUMNS", "glossary", "print_table", "render_table"]
+__all__ = ["DEFAULT_COLUMNS", "extrapolations", "glossary", "print_table", "render_table"]
 
 DEFAULT_COLUMNS: tuple[str, ...] = (
     "cold_hit_rate_share",
@@ -178,7 +178,18 @@ def _notes(summaries: Sequence[Summary], columns: Sequence[str]) -> list[str]:
     timed = any(metric(name).simulated for name in columns)
     if timed and not all(summary.calibrated for summary in summaries):
         notes.append("Uncalibrated cost model: seconds order policies, they predict no server.")
+    if timed:
+        notes += extrapolations(summaries)
     return notes + _assumptions(summaries)
+
+
+def extrapolations(summaries: Sequence[Summary]) -> list[str]:
+    """Say in a line which runs left the range that their cost model was measured in."""
+    outside = [summary for summary in summaries if EXTRAPOLATED in summary.assumptions]
+    if not outside:
+        return []
+    named = "; ".join(f"{s.label}: {s.assumptions[EXTRAPOLATED]}" for s in outside)
+    return [f"Extrapolated: steps outside the fitted range of the cost model. {named}."]
 
 
 def _bound(summary: Summary) -> str:
@@ -206,7 +217,7 @@ def _nobody_waits(summaries: Sequence[Summary]) -> bool:
 
 def _assumptions(summaries: Sequence[Summary]) -> list[str]:
     """List what was assumed: once where all runs agree, by run where they differ."""
-    names = sorted({name for summary in summaries for name in summary.assumptions})
+    names = sorted({n for summary in summaries for n in summary.assumptions} - {EXTRAPOLATED})
     shared, own = [], []
     for name in names:
         values = [summary.assumptions.get(name) for summary in summaries]

@@ -1,16 +1,23 @@
-"""CostModel: how many seconds one step of the simulated engine takes."""
+"""CostModel: how many seconds one step of the simulated engine takes.
+
+A file of a cost model is a JSON object with the fields of ``CostModel``. One that was fitted
+to a server's log also says in which range: ``"fitted": {"prefill_tokens": [0, 8192], ...}``,
+and may keep a record of the fit under ``"calibration"``, which is not read.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any, Protocol
 
 from radixcache.errors import ConfigError
 
-__all__ = ["CostModel", "StepLoad"]
+__all__ = ["FEATURES", "CostModel", "FittedRange", "StepCost", "StepLoad"]
 
+RECORD = "calibration"
 MOST_SECONDS = 1e12
 """Of any term: no run lasts longer."""
 
@@ -29,6 +36,67 @@ class StepLoad:
     context_tokens: int
 
 
+FEATURES = {
+    "prefill_tokens": "per_prefill_token_s",
+    "attention_tokens2": "per_attention_pair_s",
+    "running": "per_running_s",
+    "context_tokens": "per_context_token_s",
+}
+"""What a step is measured by, and the coefficient of each."""
+
+
+class StepCost(Protocol):
+    """What the simulated engine asks of a cost model."""
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether it was measured on a server."""
+        ...
+
+    @property
+    def prefill_tokens_per_s(self) -> float:
+        """The rate of prefills alone, for loads relative to the optimum."""
+        ...
+
+    @property
+    def fitted(self) -> tuple[FittedRange, ...]:
+        """Where it was measured; empty where it was not."""
+        ...
+
+    def step_seconds(self, load: StepLoad) -> float:
+        """Return the seconds a step with this load takes."""
+        ...
+
+    def describe(self) -> str:
+        """Return one line for a report's list of assumptions."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FittedRange:
+    """The least and most of one feature among the steps that a model was fitted to."""
+
+    feature: str
+    least: float
+    most: float
+
+    def __post_init__(self) -> None:
+        if self.feature not in FEATURES:
+            raise ConfigError(
+                f"cost model: fitted names {self.feature!r}: use {', '.join(FEATURES)}"
+            )
+        if not (_is_amount(self.least) and _is_amount(self.most) and self.least <= self.most):
+            raise ConfigError(
+                f"cost model: fitted range of {self.feature} is {self.least!r} to {self.most!r}: "
+                "give two numbers, the lower one first"
+            )
+
+    def holds(self, load: StepLoad) -> bool:
+        """Tell whether a step lies inside."""
+        value: float = getattr(load, self.feature)
+        return self.least <= value <= self.most
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostModel:
     """Linear in the five terms of a step: ``a + b*new + c*pairs + d*running + e*context``.
@@ -44,16 +112,19 @@ class CostModel:
     per_running_s: float = 0.000_085
     per_context_token_s: float = 0.0
     calibrated: bool = False
+    fitted: tuple[FittedRange, ...] = ()
+    """Ranges of the steps it was fitted to; beyond, it extrapolates."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if field.name == "fitted":
+                continue
             if field.name == "calibrated":
                 if not isinstance(value, bool):
                     raise ConfigError(f"cost model: calibrated is {value!r}: give true or false")
                 continue
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and 0 <= value <= MOST_SECONDS):
+            if not _is_amount(value):
                 raise ConfigError(
                     f"cost model: {field.name} is {value!r}: give seconds from 0 to "
                     f"{MOST_SECONDS:g}"
@@ -87,12 +158,21 @@ class CostModel:
             raise ConfigError(f"cost model {path}: cannot be read as JSON: {error}") from error
         if not isinstance(raw, dict):
             raise ConfigError(f"cost model {path}: is no JSON object: use keys {', '.join(known)}")
+        raw.pop(RECORD, None)
         unknown = sorted(set(raw) - set(known))
         if unknown:
             raise ConfigError(
                 f"cost model {path}: unknown key {unknown[0]!r}: use {', '.join(known)}"
             )
+        if "fitted" in raw:
+            raw["fitted"] = _ranges(raw["fitted"])
         return cls(**raw)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the object that ``from_json`` reads."""
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["fitted"] = {r.feature: [r.least, r.most] for r in self.fitted}
+        return values
 
     @property
     def prefill_tokens_per_s(self) -> float:
@@ -111,6 +191,25 @@ class CostModel:
 
     def describe(self) -> str:
         """Return one line for a report's list of assumptions."""
-        terms = ", ".join(f"{name}={value:g}" for name, value in asdict(self).items() if value)
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "fitted"}
+        terms = ", ".join(f"{name}={value:g}" for name, value in values.items() if value)
         kind = "calibrated" if self.calibrated else "uncalibrated"
         return f"cost model ({kind}): {terms}"
+
+
+def _is_amount(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return 0 <= value <= MOST_SECONDS
+
+
+def _ranges(raw: object) -> tuple[FittedRange, ...]:
+    """Return the ranges of a file."""
+    if not isinstance(raw, dict):
+        raise ConfigError(f"cost model: fitted is {raw!r:.60}: give an object of ranges")
+    ranges = []
+    for feature, pair in raw.items():
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise ConfigError(f"cost model: fitted range of {feature} is no pair of numbers")
+        ranges.append(FittedRange(feature, *pair))
+    return tuple(ranges)

@@ -14,7 +14,7 @@ from scheduler.events import Event, Finished, FirstToken
 from scheduler.request import Request, RequestState, TokenIds
 from scheduler.results import Result
 from scheduler.scheduler import Scheduler
-from scheduler.sim.cost_model import CostModel, StepLoad
+from scheduler.sim.cost_model import StepCost, StepLoad
 from scheduler.sim.outputs import answer
 from scheduler.sim.source import RequestSource
 
@@ -71,8 +71,9 @@ class Simulation:
 
     Steps follow each other on one device; with ``max_in_flight`` above 1 the next step is
     scheduled while earlier ones run. A request with ``abort_after_s`` is aborted when it has
-    not ended by then; what happens at one moment is told in the order arrivals, aborts, the end
-    of a step excepted, which comes first. ``check_every_step`` verifies the scheduler's
+    not ended by then, one with ``abort_after_tokens`` when a step has brought that token and
+    the answer goes on. What happens at one moment is told in the order arrivals, aborts, the
+    end of a step excepted, which comes first. ``check_every_step`` verifies the scheduler's
     invariants after each call, for tests. The same inputs give the same run.
 
     Raises, while it runs: ConfigError when the clock passes ``LATEST_S``.
@@ -82,7 +83,7 @@ class Simulation:
         self,
         scheduler: Scheduler,
         source: RequestSource,
-        cost: CostModel,
+        cost: StepCost,
         observer: RunObserver,
         *,
         check_every_step: bool = False,
@@ -101,6 +102,8 @@ class Simulation:
         """Tokens so far, and all there will be, of each request that got its first one."""
         self._patience: list[tuple[float, int, RequestState]] = []
         """Those whose clients will give up: (when, arrival, request)."""
+        self._limited: dict[str, RequestState] = {}
+        """Those whose clients will give up at some token, by name."""
         self._ended = 0
         self._device_free_s = 0.0
         self.now = 0.0
@@ -170,6 +173,8 @@ class Simulation:
             if request.abort_after_s is not None:
                 deadline_s = arrival_s + request.abort_after_s
                 heappush(self._patience, (deadline_s, state.arrival_seq, state))
+            if request.abort_after_tokens is not None:
+                self._limited[request.rid] = state
             self._observer.on_submit(state)
 
     def _reject(self, request: Request, reason: str) -> None:
@@ -211,9 +216,21 @@ class Simulation:
     def _complete_step(self) -> None:
         batch, end_s = self._flights.popleft()
         self._go_on_to(end_s)
-        self._take(self._scheduler.complete(batch, self._results(batch), self.now))
+        results = self._results(batch)
+        self._take(self._scheduler.complete(batch, results, self.now))
+        if self._limited:
+            self._abort_sated(results)
         if self._check:
             self._scheduler.check()
+
+    def _abort_sated(self, rids: Iterable[str]) -> None:
+        """Let those clients give up who have all the tokens they wait for."""
+        for rid in rids:
+            state = self._limited.get(rid)
+            if state is None or state.output_tokens < (state.request.abort_after_tokens or 0):
+                continue
+            del self._limited[rid]
+            self._take((self._scheduler.abort(rid, self.now),))
 
     def _results(self, batch: Batch) -> dict[str, Result]:
         """One token for each request that ends its prompt in this step or decodes."""
@@ -239,6 +256,7 @@ class Simulation:
                 state = event.state
                 del self._states[state.rid]
                 self._answers.pop(state.rid, None)
+                self._limited.pop(state.rid, None)
                 self._observer.on_finish(state)
                 self._source.finished(state, self.now)
                 self._count_end()

@@ -13,7 +13,7 @@ from scheduler.policies import SchedulePolicy
 from scheduler.request import Request, RequestState
 from scheduler.reserve import make_reserve
 from scheduler.scheduler import Scheduler
-from scheduler.sim.cost_model import CostModel
+from scheduler.sim.cost_model import CostModel, StepCost
 from scheduler.sim.engine import RunObserver, Simulation
 from scheduler.sim.fan_out import FanOut
 from scheduler.sim.source import OpenLoop, RequestSource
@@ -34,7 +34,7 @@ class RunSettings:
 
     An instance may have learned: give each run one of its own.
     """
-    cost: CostModel = field(default_factory=CostModel)
+    cost: StepCost = field(default_factory=CostModel)
 
     def __post_init__(self) -> None:
         page_size = self.scheduler.page_size
@@ -89,14 +89,17 @@ def check_fits(requests: Iterable[Request], runs: Sequence[RunSettings]) -> None
         )
 
 
-def build_scheduler(settings: RunSettings, policy: SchedulePolicy | str) -> Scheduler:
-    """Return a fresh scheduler on a fresh cache and pool.
+def build_scheduler(
+    settings: RunSettings, policy: SchedulePolicy | str, cache: PrefixCache | None = None
+) -> Scheduler:
+    """Return a fresh scheduler on a fresh pool and cache, or on an empty one that is given.
 
     Bounds are told in seconds by the cost model's rate, unless the configuration has its own.
     """
     page_size = settings.scheduler.page_size
-    cache: PrefixCache
-    if settings.eviction == "none":
+    if cache is not None:
+        pass
+    elif settings.eviction == "none":
         cache = NullCache(page_size, kind=settings.kind)
     else:
         cache = RadixCache(page_size, kind=settings.kind, policy=settings.eviction)
@@ -115,8 +118,11 @@ def run_policy(
     *,
     on_progress: Callable[[int], None] | None = None,
     check_every_step: bool = False,
+    cache: PrefixCache | None = None,
 ) -> Scheduler:
     """Run one policy to the end of the requests; return its scheduler, for its report.
+
+    ``cache`` is an empty one to run on instead of what the settings ask for.
 
     Each sample of a request runs as a request of its own. All are sent at once where the
     others wait for the pages of the first, or find them as it is scheduled; else the first
@@ -125,7 +131,7 @@ def run_policy(
     Cost: a few microseconds a step and running request. The same inputs give the same run.
     """
     source = OpenLoop(requests) if isinstance(requests, Sequence) else requests
-    scheduler = build_scheduler(settings, policy)
+    scheduler = build_scheduler(settings, policy, cache)
     shares_early = scheduler.hold != "off" or settings.scheduler.publish == "schedule"
     Simulation(
         scheduler,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
 
 import numpy as np
 
+from radixcache import PrefixKey
 from radixcache.errors import ConfigError
 from scheduler.trace.sessions import OPEN_LOOP, SessionPlan, Turn
 from scheduler.trace.summary import TraceSummary
+from scheduler.trace.tokenizer import PieceTokenizer
 from scheduler.trace.workload import (
     MAX_OUTPUT,
     Workload,
@@ -18,7 +22,11 @@ from scheduler.trace.workload import (
     random_tokens,
 )
 
-__all__ = ["agents", "chat"]
+__all__ = ["TimestampPlace", "agents", "chat"]
+
+TimestampPlace: TypeAlias = Literal["before", "after"]
+"""Where a timestamp stands: before the system prompt, or after it."""
+FIRST_MOMENT = datetime(2026, 11, 30, 10)  # no zone: text in a prompt
 
 COLD_SHARE = 0.04
 MEAN_STEPS = 40
@@ -31,12 +39,15 @@ def chat(
     mean_turns: float = 6.0,
     think_s: float = 30.0,
     rate_per_s: float = 1.0,
+    timestamp: TimestampPlace | None = None,
 ) -> Workload:
     """Make chats: one of 8 system prompts, then questions on top of the whole history.
 
     1 + Poisson(mean_turns - 1) turns; questions of 16-400 tokens, answers of 64-512 that
     are part of the next prompt; think times are exponential. Chats start as a Poisson
-    process of ``rate_per_s / mean_turns``. Raises: ConfigError.
+    process of ``rate_per_s / mean_turns``. ``timestamp`` writes when a chat started, in the
+    tokens of the built-in tokenizer, before or after its system prompt; nothing else differs.
+    Raises: ConfigError.
     """
     check_sizes(seed, rate_per_s=rate_per_s, think_s=think_s, sessions=sessions)
     if not 1 <= mean_turns < 1e6:
@@ -49,6 +60,9 @@ def chat(
         for index in range(sessions):
             start_s += float(rng.exponential(mean_turns / rate_per_s))
             opening = prompts[int(rng.integers(len(prompts)))]
+            if timestamp is not None:
+                stamp = _stamp(start_s)
+                opening = stamp + opening if timestamp == "before" else opening + stamp
             turns = []
             for number in range(1 + int(rng.poisson(mean_turns - 1))):
                 question = random_tokens(rng, int(rng.integers(16, 401)))
@@ -63,9 +77,10 @@ def chat(
                 summary.took()
             yield SessionPlan(session_id=f"chat {index}", start_s=start_s, turns=tuple(turns))
 
+    stamped = "" if timestamp is None else f", a timestamp {timestamp} the system prompt"
     return Workload(
         format="chat",
-        title=f"{sessions} chats of about {mean_turns:g} turns",
+        title=f"{sessions} chats of about {mean_turns:g} turns{stamped}",
         assumptions=(
             poisson("chats", mean_turns / rate_per_s),
             f"think times are exponential with mean {think_s:g} s",
@@ -73,6 +88,12 @@ def chat(
         ),
         plan=plan,
     )
+
+
+def _stamp(start_s: float) -> bytes:
+    """Write a time as ``2026-11-30 10:32:07``, packed."""
+    moment = FIRST_MOMENT + timedelta(seconds=int(start_s))
+    return PrefixKey(PieceTokenizer().encode(moment.strftime("%Y-%m-%d %H:%M:%S"))).data
 
 
 def agents(

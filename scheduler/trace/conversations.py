@@ -17,7 +17,7 @@ from scheduler.trace.messages import ANSWER, Message
 from scheduler.trace.sessions import SessionPlan, Turn
 from scheduler.trace.summary import TraceSummary
 
-__all__ = ["nominal_arrivals", "turns_of"]
+__all__ = ["nominal_arrivals", "placed_turns", "turns_of"]
 
 EMPTY = "empty conversation"
 EMPTY_ANSWER = "empty answer"
@@ -40,24 +40,42 @@ def turns_of(
     Every answer and every unanswered end is counted once. A conversation without any of
     them counts as one skipped row. Cost: O(text).
     """
+    placed = placed_turns(
+        messages, encoder, summary, number, max_new_tokens=max_new_tokens, think_s=think_s
+    )
+    return tuple(turn for _, turn in placed)
+
+
+def placed_turns(
+    messages: Sequence[Message],
+    encoder: ChatEncoder,
+    summary: TraceSummary,
+    number: int,
+    *,
+    max_new_tokens: int,
+    think_s: float,
+) -> list[tuple[int, Turn]]:
+    """Return what ``turns_of`` does, each with the place of its answer among the messages.
+
+    The place of a turn without an answer is the number of messages.
+    """
     rows_before = summary.rows
-    turns: list[Turn] = []
+    turns: list[tuple[int, Turn]] = []
     added = b""
     # Has anything been asked since the last answer that was kept; since any answer?
     asked = open_end = False
 
-    def take(output: bytes | None) -> None:
-        turns.append(
-            Turn(
-                added=added + encoder.header(ANSWER),
-                output=output,
-                think_s=think_s if turns else 0.0,
-                max_new_tokens=max(max_new_tokens, len(output or b"") // 4),
-            )
+    def take(place: int, output: bytes | None) -> None:
+        turn = Turn(
+            added=added + encoder.header(ANSWER),
+            output=output,
+            think_s=think_s if turns else 0.0,
+            max_new_tokens=max(max_new_tokens, len(output or b"") // 4),
         )
+        turns.append((place, turn))
         summary.took()
 
-    for message in messages:
+    for place, message in enumerate(messages):
         blank = not message.text.strip()
         if message.role != ANSWER:
             if blank:
@@ -74,14 +92,14 @@ def turns_of(
         else:
             if not asked:
                 summary.repair(SECOND_ANSWER, number)
-            take(encoder.text(message.text) + encoder.end)
+            take(place, encoder.text(message.text) + encoder.end)
             added = encoder.between
             asked = False
     if open_end:
-        take(None)
+        take(len(messages), None)
     if summary.rows == rows_before:
         summary.skip(EMPTY, number)
-    return tuple(turns)
+    return turns
 
 
 def nominal_arrivals(

@@ -17,7 +17,7 @@ from radixcache.errors import ConfigError, TraceError
 from scheduler.request import Request
 from scheduler.trace.chat_template import ChatTemplate
 from scheduler.trace.fields import row_of
-from scheduler.trace.json_objects import is_object_stream, split_objects
+from scheduler.trace.json_objects import closed_early, is_object_stream, split_objects
 from scheduler.trace.source import Source
 from scheduler.trace.summary import RowError, TraceSummary
 from scheduler.trace.tokenizer import PieceTokenizer, Tokenizer
@@ -81,19 +81,30 @@ class Head:
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The JSON objects that the head holds whole, among the first lines or elements."""
+        """The JSON objects of the head, among the first lines or elements.
+
+        Of a first object that goes beyond the head, what is there of it.
+        """
         if is_object_stream(self.data):
             lines = split_objects([self.data])
         else:
             pieces = self.data.split(b"\n", HEAD_ROWS)[:HEAD_ROWS]
             lines = ((number, piece.strip(), True) for number, piece in enumerate(pieces))
-        found = []
-        for line in islice(lines, HEAD_ROWS):
+        found: list[dict[str, Any]] = []
+        for number, text, whole in islice(lines, HEAD_ROWS):
+            cut = not whole and not found
+            data = closed_early(text) or text if cut else text
             try:
-                found.append(row_of(line, TraceSummary()))
+                found.append(row_of((number, data, whole), TraceSummary()))
             except RowError:
                 continue
         return found
+
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """The column names of a CSV, in small letters; of any other file, nonsense."""
+        names = self.first_line.split(",")
+        return frozenset(name.strip().strip('"').lower() for name in names)
 
     @cached_property
     def first_line(self) -> str:
@@ -122,6 +133,8 @@ class TraceFormat:
     title: str
     recognises: Callable[[dict[str, Any]], bool]
     """Tell by one of a file's first rows."""
+    recognises_head: Callable[[Head], bool] = lambda head: False
+    """Tell by the head of a file that has no rows of JSON."""
     plan: Callable[[Head, ReadOptions], ReadPlan]
 
 
@@ -130,8 +143,8 @@ class Trace:
 
     Each pass reads the file again and fills ``summary`` anew. Memory is that of one request
     (and of what the format needs beside: see its reader), but a file whose rows go back in
-    time is held whole, to be sorted. Raises: TraceError while iterating, when no row gives
-    a request, or at the first bad row with ``strict``.
+    time, or have delays in place of times, is held whole, to be sorted. Raises: TraceError
+    while iterating, when no row gives a request, or at the first bad row with ``strict``.
     """
 
     __slots__ = ("_plan", "_source", "format", "summary", "title")

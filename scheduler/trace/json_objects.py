@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 from scheduler.trace.source import MAX_LINE_BYTES, Line, Source
 from scheduler.trace.summary import TraceSummary
 
-__all__ = ["is_object_stream", "objects_in", "split_objects"]
+__all__ = ["closed_early", "is_object_stream", "objects_in", "split_objects"]
 
 # A whole string, a bracket, or the quote of a string whose end is not there yet.
 STRUCTURE = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]]|"', re.DOTALL)
+PUNCTUATION = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\],]|"', re.DOTALL)
 BETWEEN = re.compile(rb"[\s,]*")
 SCALAR = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^\s,\[\]{}"]+|.', re.DOTALL)
 FIRST_KEY = re.compile(rb'\{\s*("(?:[^"\\]|\\.)*")\s*:')
@@ -36,6 +37,32 @@ def objects_in(source: Source, head: bytes, summary: TraceSummary) -> Iterator[L
     if is_object_stream(head):
         return split_objects(source.chunks(summary))
     return source.lines(summary)
+
+
+def closed_early(data: bytes) -> bytes | None:
+    """Return the start of an object that is cut, closed after the last whole value in it.
+
+    For recognition: what is left is JSON where the start was. None when nothing can be kept.
+    """
+    closers = {b"{": b"}", b"[": b"]"}
+    open_marks: list[bytes] = []
+    kept_bytes = kept_depth = 0
+    for found in PUNCTUATION.finditer(data):
+        mark = found[0]
+        if mark in closers:
+            # What is open at the last whole value stays so: nothing is closed after it.
+            open_marks.append(closers[mark])
+        elif mark in {b"}", b"]"}:
+            if not open_marks or open_marks.pop() != mark:
+                return None
+            kept_bytes, kept_depth = found.end(), len(open_marks)
+        elif mark == b",":
+            kept_bytes, kept_depth = found.start(), len(open_marks)
+        elif mark == b'"':
+            break
+    if not kept_bytes:
+        return None
+    return data[:kept_bytes] + b"".join(reversed(open_marks[:kept_depth]))
 
 
 def split_objects(chunks: Iterable[bytes]) -> Iterator[Line]:

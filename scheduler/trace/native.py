@@ -24,7 +24,8 @@ Row, all but the prompt optional:
 ``output_ids``       recorded output; or ``output_text``; or its length ``output_tokens``
 ``namespace``        ``{"extra_key":...,"lora":...,"cache_salt":...}``
 ``samples``          answers wanted (1), at most 1024
-``abort_after_s``    the client gives up so many seconds after the arrival
+``abort_after_s``    the client gives up so many seconds after the arrival; or as soon as it has
+                     ``abort_after_tokens`` tokens of the answer, at least 1
 ``session``, ``client``, ``priority``, ``cache_output``, ``visible_tokens``, ``max_match_tokens``
 ===================  ==========================================================================
 
@@ -140,6 +141,7 @@ class _NativeRows:
             max_match_tokens=_optional_count(row, "max_match_tokens"),
             samples=samples_of(row, "samples"),
             abort_after_s=_patience(row),
+            abort_after_tokens=_optional_count(row, "abort_after_tokens", least=1),
             recorded_output_tokens=output_tokens,
             recorded_output_ids=output_ids,
         )
@@ -228,9 +230,9 @@ def _patience(row: dict[str, Any]) -> float | None:
     return float(time_of(row, "abort_after_s"))
 
 
-def _optional_count(row: dict[str, Any], field: str) -> int | None:
+def _optional_count(row: dict[str, Any], field: str, *, least: int = 0) -> int | None:
     """Return a count that may be absent."""
-    return None if row.get(field) is None else count_of(row, field, least=0)
+    return None if row.get(field) is None else count_of(row, field, least=least)
 
 
 def _namespace(row: dict[str, Any]) -> Namespace:

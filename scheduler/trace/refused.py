@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from radixcache.errors import TraceError
 from scheduler.trace.formats import Head
@@ -32,12 +32,30 @@ def refuse(head: Head) -> None:
 
 def _columns(*wanted: str) -> Callable[[Head], bool]:
     """Recognise a CSV by columns of its first line."""
+    return lambda head: set(wanted) <= head.columns
 
-    def recognises(head: Head) -> bool:
-        names = {name.strip().strip('"').lower() for name in head.first_line.split(",")}
-        return set(wanted) <= names
 
-    return recognises
+def _rows(wanted: Callable[[dict[str, Any]], bool]) -> Callable[[Head], bool]:
+    """Recognise by the first row."""
+    return lambda head: any(map(wanted, head.rows[:1]))
+
+
+def _is_rag_pulse(row: dict[str, Any]) -> bool:
+    """Recognise a row whose ids are those of the parts of a prompt."""
+    return isinstance(row.get("hash_ids"), dict)
+
+
+def _is_agent_without_ids(row: dict[str, Any]) -> bool:
+    """Recognise a session of LLMServingSim whose calls have lengths only."""
+    calls = row.get("sub_requests")
+    return isinstance(calls, list) and not any(
+        isinstance(call, dict) and call.get("input_tok_ids") for call in calls
+    )
+
+
+def _is_call_without_ids(row: dict[str, Any]) -> bool:
+    """Recognise a request of LLMServingSim that has lengths only."""
+    return "input_toks" in row and "arrival_time_ns" in row and not row.get("input_tok_ids")
 
 
 REFUSED = (
@@ -61,9 +79,22 @@ REFUSED = (
         NO_IDENTITY,
         _columns("prompt_size", "token_size"),
     ),
+    _Refused("an LLMServingSim trace without token ids", NO_IDENTITY, _rows(_is_call_without_ids)),
     _Refused(
-        "a Parquet file",
-        "export it as JSONL with a 'conversations' or 'messages' list a row",
+        "an LLMServingSim trace of agents without token ids",
+        NO_IDENTITY,
+        _rows(_is_agent_without_ids),
+    ),
+    _Refused(
+        "a RAGPulse trace",
+        "its hash_ids name the parts of a prompt (system prompt, passages, history, ...), not "
+        "blocks of a fixed length: the length of a part is in five other tables, and their sums "
+        "are not input_length. Join them and write rows of block ids, or of tokens",
+        _rows(_is_rag_pulse),
+    ),
+    _Refused(
+        "a Parquet file that was packed once more",
+        "unpack it and give the .parquet file",
         lambda head: head.data.startswith(b"PAR1"),
     ),
     _Refused(

@@ -5,19 +5,45 @@ from __future__ import annotations
 from pathlib import Path
 
 from radixcache.errors import ConfigError, TraceError
+from scheduler.trace.block_rows import KVCACHE_SIMULATOR, TAIR
+from scheduler.trace.chat_datasets import LMSYS, WILDCHAT
 from scheduler.trace.formats import Head, ReadOptions, Trace, TraceFormat
+from scheduler.trace.gateway import AIBRIX, GATEWAY
 from scheduler.trace.lmcache import LMCACHE
 from scheduler.trace.mooncake import BAILIAN, MOONCAKE
 from scheduler.trace.native import NATIVE
 from scheduler.trace.openai import OPENAI
 from scheduler.trace.refused import refuse
+from scheduler.trace.sglang_log import SGLANG_LOG
 from scheduler.trace.sharegpt import SHAREGPT
 from scheduler.trace.source import Source
+from scheduler.trace.token_rows import LLM_SERVING_SIM, PREFIXLENS, TAIR_TOKENS
+from scheduler.trace.turns import TURNS
+from scheduler.trace.weka import WEKA
 
 __all__ = ["FORMATS", "open_trace"]
 
-FORMATS: tuple[TraceFormat, ...] = (NATIVE, BAILIAN, MOONCAKE, LMCACHE, SHAREGPT, OPENAI)
-"""Every format that can be read; the first that recognises a file reads it."""
+FORMATS: tuple[TraceFormat, ...] = (
+    NATIVE,
+    BAILIAN,
+    MOONCAKE,
+    KVCACHE_SIMULATOR,
+    WEKA,
+    TAIR,
+    TAIR_TOKENS,
+    PREFIXLENS,
+    LLM_SERVING_SIM,
+    LMCACHE,
+    SGLANG_LOG,
+    WILDCHAT,
+    LMSYS,
+    SHAREGPT,
+    OPENAI,
+    TURNS,
+    AIBRIX,
+    GATEWAY,
+)
+"""Every format that can be read. No row is one of two, so their order does not matter."""
 
 
 def open_trace(
@@ -53,7 +79,10 @@ def _named(name: str) -> TraceFormat:
 
 
 def _found(head: Head) -> TraceFormat:
-    """Return the format that recognises the earliest of the first rows."""
+    """Return the format that recognises the head, or the earliest of the first rows."""
+    for form in FORMATS:
+        if form.recognises_head(head):
+            return form
     for row in head.rows:
         for form in FORMATS:
             if form.recognises(row):

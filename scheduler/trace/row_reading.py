@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from radixcache.errors import InvalidInputError, TraceError
-from scheduler.trace.source import Line
 from scheduler.trace.summary import RowError, TraceSummary
 
 __all__ = ["UniqueNames", "made_rows"]
 
 T = TypeVar("T")
+L = TypeVar("L", bound=tuple[Any, ...])
 NO_TOKEN = "the tokenizer or the row gives something that is no token id"
 RENAMED = "name is not unique: renamed"
 
 
 def made_rows(
-    lines: Iterable[Line],
-    make: Callable[[Line], T],
+    lines: Iterable[L],
+    make: Callable[[L], T],
     summary: TraceSummary,
     *,
     strict: bool,
@@ -26,7 +26,8 @@ def made_rows(
 ) -> Iterator[tuple[int, T]]:
     """Yield (line, what ``make`` gives); a row it refuses is skipped and counted.
 
-    Counting what was made is left to the caller. Raises: TraceError instead, with ``strict``.
+    A line is a tuple that begins with its number. Counting what was made is left to the
+    caller. Raises: TraceError instead, with ``strict``.
     """
     for line in lines:
         try:

@@ -55,7 +55,8 @@ class Turn:
     max_match_tokens: int | None = None
     samples: int = 1
     abort_after_s: float | None = None
-    """As in ``Request``, these five."""
+    abort_after_tokens: int | None = None
+    """As in ``Request``, these six."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +111,7 @@ class SessionPlan:
             max_match_tokens=turn.max_match_tokens,
             samples=turn.samples,
             abort_after_s=turn.abort_after_s,
+            abort_after_tokens=turn.abort_after_tokens,
             recorded_output_tokens=turn.output_tokens if output_ids is None else len(output_ids),
             recorded_output_ids=output_ids,
         )
@@ -218,6 +220,7 @@ def sessions_of(
             max_match_tokens=request.max_match_tokens,
             samples=request.samples,
             abort_after_s=request.abort_after_s,
+            abort_after_tokens=request.abort_after_tokens,
         )
         plans[name] = replace(plan, turns=(*plan.turns, turn))
         answered_s = request.arrival_s + (request.recorded_output_tokens or 0) * output_token_s

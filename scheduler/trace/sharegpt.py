@@ -23,6 +23,7 @@ from typing import Any
 
 from radixcache import KeyKind
 from scheduler.request import Request
+from scheduler.trace.chat_datasets import is_dataset_row
 from scheduler.trace.chat_template import ChatEncoder
 from scheduler.trace.conversations import nominal_arrivals, turns_of
 from scheduler.trace.fields import name_of, row_of
@@ -129,11 +130,13 @@ def conversation_assumptions(options: ReadOptions) -> tuple[str, ...]:
 
 
 def _is_conversation(row: dict[str, Any]) -> bool:
-    """Recognise a whole conversation; a request of an API log is none."""
+    """Recognise a whole conversation; neither a request of an API log nor a dataset's row."""
     items: Any = conversation_in(row)
     if not items or not all(isinstance(item, dict) for item in items):
         return False
-    return not is_request_row(row) and ("from" in items[0] or "role" in items[0])
+    if is_request_row(row) or is_dataset_row(row):
+        return False
+    return "from" in items[0] or "role" in items[0]
 
 
 def _plan(head: Head, options: ReadOptions) -> ReadPlan:

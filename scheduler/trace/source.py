@@ -2,7 +2,9 @@
 
 Reads in bounded memory: one chunk and one line at a time. gzip is known by its magic
 bytes, not by the file's name. A gzip stream that is cut or damaged gives everything before
-the damage, and says so in the summary.
+the damage, and says so in the summary. A Parquet file, known likewise, comes as lines of JSON.
+A folder is read as its files one after another, in the order of their names, each ended by a
+line end: those named ``.json``, ``.jsonl``, ``.csv`` or ``.parquet``, or so and ``.gz``.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from radixcache.errors import TraceError
+from scheduler.trace.parquet import PARQUET_MAGIC, ParquetLines
 from scheduler.trace.summary import TraceSummary
 
 __all__ = ["CHUNK_BYTES", "MAX_LINE_BYTES", "Line", "Source"]
@@ -25,32 +28,40 @@ CHUNK_BYTES = 1 << 18
 MAX_LINE_BYTES = 1 << 26
 MAX_HEAD_BYTES = 1 << 23
 HEAD_LINES = 3
+ENDINGS = (".json", ".jsonl", ".csv", ".parquet")
 GZIP_MAGIC = b"\x1f\x8b"
 CUT = "compressed file is cut or damaged: the rest is lost"
 LONG = f"line longer than {MAX_LINE_BYTES >> 20} MiB"
 
 
 class Source:
-    """One trace file; each call reads it again from its start.
+    """One trace file, or a folder of them; each call reads it again from its start.
 
-    Raises: TraceError when the path is no readable file.
+    Raises: TraceError when the path is no readable file and no folder of some.
     """
 
-    __slots__ = ("path",)
+    __slots__ = ("_files", "path")
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
         try:
-            if Path(path).is_dir():
-                raise TraceError("is a folder; give the path of a trace file", path=self.path)
-            with Path(path).open("rb"):
-                pass
-            if not Path(path).is_file():
-                raise TraceError("is no regular file; a trace is read twice", path=self.path)
+            self._files = _files_of(Path(path)) if Path(path).is_dir() else [Path(path)]
+            for file in self._files:
+                with file.open("rb"):
+                    pass
+            odd = [file for file in self._files if not file.is_file()]
         except (OSError, ValueError) as error:
             raise TraceError(
                 f"cannot be read ({_why(error)}); check the path", path=self.path
             ) from None
+        if not self._files:
+            raise TraceError(
+                f"is a folder without files named {', '.join(ENDINGS)}, or so and .gz; give the "
+                "path of a trace file, or of a folder of some",
+                path=self.path,
+            )
+        if odd:
+            raise TraceError("is no regular file; a trace is read twice", path=str(odd[0]))
 
     def head(self) -> bytes:
         """Return the first bytes, unpacked and without a byte order mark: two lines at least."""
@@ -65,17 +76,20 @@ class Source:
         return b"".join(parts)
 
     def chunks(self, summary: TraceSummary) -> Iterator[bytes]:
-        """Yield the unpacked bytes without a byte order mark; note a cut gzip stream."""
-        first = True
-        try:
-            with Path(self.path).open("rb") as raw, _unpacked(raw) as stream:
-                while chunk := _read(stream, summary):
-                    if first:
-                        chunk = chunk.removeprefix(codecs.BOM_UTF8)
-                        first = False
-                    yield chunk
-        except OSError as error:
-            raise TraceError(f"cannot be read ({_why(error)})", path=self.path) from None
+        """Yield the unpacked bytes without byte order marks; note a cut gzip stream."""
+        for index, file in enumerate(self._files):
+            if index:
+                yield b"\n"
+            first = True
+            try:
+                with file.open("rb") as raw, _unpacked(raw) as stream:
+                    while chunk := _read(stream, summary):
+                        if first:
+                            chunk = chunk.removeprefix(codecs.BOM_UTF8)
+                            first = False
+                        yield chunk
+            except OSError as error:
+                raise TraceError(f"cannot be read ({_why(error)})", path=str(file)) from None
 
     def lines(self, summary: TraceSummary) -> Iterator[Line]:
         """Yield (line number from 1, line, is it ended) without line ends and blank lines.
@@ -89,6 +103,17 @@ class Source:
                 summary.skip(LONG, number)
             elif stripped := line.strip():
                 yield number, stripped, line.endswith(b"\n")
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Return the trace files of a folder by name; hidden ones and folders in it are left out."""
+    return sorted(
+        file
+        for file in folder.iterdir()
+        if file.name.lower().removesuffix(".gz").endswith(ENDINGS)
+        and not file.name.startswith(".")
+        and not file.is_dir()
+    )
 
 
 def _split(chunks: Iterator[bytes]) -> Iterator[bytes | None]:
@@ -111,14 +136,16 @@ def _split(chunks: Iterator[bytes]) -> Iterator[bytes | None]:
         yield b"".join(parts) if held_bytes <= MAX_LINE_BYTES else None
 
 
-def _unpacked(raw: BinaryIO) -> BinaryIO | gzip.GzipFile:
-    """Return the file itself, or a gzip reader over it, by its first two bytes."""
-    start = raw.read(len(GZIP_MAGIC))
+def _unpacked(raw: BinaryIO) -> BinaryIO | gzip.GzipFile | ParquetLines:
+    """Return the file itself, or a reader over it, by its first bytes."""
+    start = raw.read(len(PARQUET_MAGIC))
     raw.seek(0)
-    return gzip.GzipFile(fileobj=raw, mode="rb") if start == GZIP_MAGIC else raw
+    if start == PARQUET_MAGIC:
+        return ParquetLines(raw, raw.name)
+    return gzip.GzipFile(fileobj=raw, mode="rb") if start.startswith(GZIP_MAGIC) else raw
 
 
-def _read(stream: BinaryIO | gzip.GzipFile, summary: TraceSummary) -> bytes:
+def _read(stream: BinaryIO | gzip.GzipFile | ParquetLines, summary: TraceSummary) -> bytes:
     """Read the next chunk; what a damaged gzip stream still gives, then nothing."""
     try:
         return (

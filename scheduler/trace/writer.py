@@ -1,4 +1,7 @@
-"""write_trace: requests into the project's own JSONL; the same requests give the same bytes."""
+"""write_trace: requests into the project's own JSONL; the same requests give the same bytes.
+
+``write_lines`` is its part that writes: a file that appears whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from radixcache.errors import InvalidInputError, KeyKindError
 from scheduler.request import Request
 from scheduler.trace.native import KINDS, MARK, VERSION
 
-__all__ = ["trace_lines", "write_trace"]
+__all__ = ["trace_lines", "write_lines", "write_trace"]
 
 _encode = msgspec.json.Encoder().encode
 COMPRESSION = 5
@@ -30,16 +33,24 @@ def write_trace(requests: Iterable[Request], path: str | Path, *, notes: Iterabl
     Raises: KeyKindError when the keys are of several kinds; InvalidInputError when there is
     no request or the file cannot be written.
     """
+    return write_lines(trace_lines(requests, notes=notes), path) - 1
+
+
+def write_lines(lines: Iterable[bytes], path: str | Path) -> int:
+    """Write lines to a file and return how many; packed when the name ends in `.gz`.
+
+    The file appears whole or not at all. Raises: InvalidInputError when it cannot be written.
+    """
     final = Path(path)
     if not final.name or final.is_dir():
         raise InvalidInputError(f"{str(path)!r} is no file name; give the path of a file")
     unfinished = final.with_name(f".{final.name}.part")
-    count = -1
+    count = 0
     try:
         with unfinished.open("wb") as raw:
             packed = final.suffix == ".gz"
             out = gzip.GzipFile("", "wb", COMPRESSION, raw, mtime=0) if packed else raw
-            for line in trace_lines(requests, notes=notes):
+            for line in lines:
                 out.write(line)
                 count += 1
             out.close()
@@ -112,6 +123,7 @@ def _row(request: Request, latest: dict[str, tuple[str, PrefixKey]]) -> dict[str
         ("max_match_tokens", request.max_match_tokens, None),
         ("samples", request.samples, 1),
         ("abort_after_s", request.abort_after_s, None),
+        ("abort_after_tokens", request.abort_after_tokens, None),
     )
     row |= {field: value for field, value, default in optional if value != default}
     return row

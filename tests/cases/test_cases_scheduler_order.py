@@ -126,7 +126,7 @@ def test_b54_pages_are_charged_as_they_are_allocated() -> None:
     batch = d.step()
     assert [chunk.rid for chunk in batch.chunks] == ["a"]
     assert batch.refusal is not None
-    assert batch.refusal[:] == ("b", "pages", 2, 1)
+    assert batch.refusal[:] == ("b", 2, 1)
     d.run()
     with pytest.raises(RequestTooLargeError):
         SchedulerDriver(2, page_size=16).submit("c", upto(32), max_new_tokens=2)

@@ -53,7 +53,7 @@ def test_b11_a_refused_admission_leaves_nothing_behind() -> None:
         d.submit(f"r{n}", upto(8), max_new_tokens=9)
         assert picker.pick() is None
         assert picker.refusal is not None
-        assert picker.refusal[1:] == ("pages", 9, 2)
+        assert picker.refusal[1:] == (9, 2)
         d.scheduler.abort(f"r{n}")
     assert before == (d.cache.size, d.pool.free_pages, d.scheduler.report().reserved_pages)
     d.run()

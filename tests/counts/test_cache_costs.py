@@ -17,7 +17,7 @@ PAGE = 16
 # Lines that a call may run outside its walk, and for each node on it. Measured 34 and 15.
 FIXED_LINES, NODE_LINES = 40, 17
 MANY = 100_000
-POPS = ("heappop", "heapreplace", "heappushpop")
+POPS = ("heappop", "heapreplace", "heappushpop", "popleft")
 
 
 def packed(*parts: bytes) -> PrefixKey:

@@ -43,11 +43,11 @@ def test_a_retracted_request_needs_its_output_again_and_what_is_left() -> None:
 
 def test_a_hit_is_supply_only_once() -> None:
     supply = Supply(free_pages=0, evictable_pages=5, reserved_pages=0)
-    assert refusal_of("r", 6, 2, 2, supply) == ("r", "pages", 4, 3)
+    assert refusal_of("r", 6, 2, 2, supply) == ("r", 4, 3)
     assert refusal_of("r", 5, 2, 2, supply) is None
     # A hit that others pin already takes nothing away.
     assert refusal_of("r", 7, 2, 0, supply) is None
 
 
 def test_what_is_promised_to_others_is_not_available() -> None:
-    assert refusal_of("r", 3, 0, 0, Supply(4, 0, 2)) == ("r", "pages", 3, 2)
+    assert refusal_of("r", 3, 0, 0, Supply(4, 0, 2)) == ("r", 3, 2)

@@ -115,6 +115,8 @@ def test_page_size_zero_is_refused() -> None:
             {"recorded_output_ids": (7, 8, 9), "cache_output": "visible", "visible_tokens": 1},
             [1, 2, 7],
         ),
+        ({"recorded_output_ids": (7, 8, 9), "abort_after_tokens": 1}, [1, 2, 7]),
+        ({"recorded_output_ids": (7, 8, 9), "abort_after_tokens": 9}, [1, 2, 7, 8]),
     ],
 )
 def test_the_last_sampled_token_is_never_cached(

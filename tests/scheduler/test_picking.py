@@ -82,7 +82,7 @@ def test_nothing_is_gone_through_while_nothing_changes() -> None:
     driver, looks = full_pool()
     refusals = [driver.step().refusal for _ in range(3)]
     assert len(looks) == 1
-    assert refusals == [("w0", "pages", 3, 0)] * 3
+    assert refusals == [("w0", 3, 0)] * 3
 
 
 def test_an_arrival_is_looked_at_at_once() -> None:
@@ -109,5 +109,5 @@ def test_a_refused_request_fits_once_another_pins_its_hit() -> None:
     driver.step()
     driver.submit("large", [1, 2, 3, 4, 5], 9)
     driver.submit("w", [1, 2, 3, 4, 5], 4)
-    assert driver.step().refusal == ("large", "pages", 9, 2)
+    assert driver.step().refusal == ("large", 9, 2)
     assert [event.state.rid for event in driver.step().events] == ["w"]

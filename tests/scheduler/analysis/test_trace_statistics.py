@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean, pstdev
 
 import pytest
 
 from radixcache import Namespace, PrefixKey
-from scheduler.analysis.trace_statistics import format_statistics, trace_statistics
+from scheduler.analysis.prefix_trie import PrefixTrie
+from scheduler.analysis.statistics_table import format_statistics
+from scheduler.analysis.trace_statistics import trace_statistics
 from scheduler.request import Request
+from scheduler.trace import open_trace
 
 
 def request(tokens: list[int], at: float = 0.0, **more: object) -> Request:
@@ -91,3 +96,60 @@ def test_an_estimate_is_marked_and_gives_no_ceiling() -> None:
 def test_prompts_that_fit_in_one_page_are_told() -> None:
     assert "short prompts" in format_statistics(trace_statistics(three(), 64))
     assert "short prompts" not in format_statistics(trace_statistics(three(), 2))
+
+
+def test_prompts_alone_stand_beside_prompts_and_outputs() -> None:
+    found = trace_statistics(three(), 2, cached_outputs=True)
+    alone = trace_statistics(three(), 2)
+    assert found.prompt_only_ceiling_hit_rate == alone.ceiling_hit_rate
+    assert found.prompt_only_optimal_hit_rate == alone.optimal_hit_rate
+    assert alone.prompt_only_optimal_hit_rate == alone.optimal_hit_rate
+    text = format_statistics(found)
+    assert "58.82 % hit rate; 47.06 % of prompts only" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "alone", "with_outputs"),
+    [
+        ("sharegpt_dummy.json", "0.00", "24.55"),
+        ("sharegpt_toolcall.json.gz", "55.51", "73.25"),
+        ("agent_miniswe.jsonl.gz", "90.76", "90.76"),
+    ],
+)
+def test_outputs_of_the_real_traces(
+    shared_dir: Path, name: str, alone: str, with_outputs: str
+) -> None:
+    trace = open_trace(shared_dir / "traces" / name)
+    found = trace_statistics(trace, 64, cached_outputs=True, sharing=PrefixTrie())
+    text = format_statistics(found)
+    assert f"{with_outputs} % hit rate in arrival order; {alone} % of prompts only" in text
+    assert found.shared_prefixes
+
+
+def test_turns_count_the_requests_of_each_session() -> None:
+    sessions = ["a", "b", "a", None, "a"]
+    found = trace_statistics([request([1], session_id=name) for name in sessions], 1)
+    assert found.turns is not None
+    assert (found.turns.mean, found.turns.p50, found.turns.max) == (2.0, 2.0, 3)
+    assert trace_statistics([request([1])], 1).turns is None
+
+
+def test_even_arrivals_do_not_vary_and_bursts_do() -> None:
+    even = trace_statistics([request([1], at=10.0 * n) for n in range(60)], 1).burstiness
+    assert even is not None
+    assert even.gap_variation == pytest.approx(0.0, abs=1e-9)
+    assert (even.peak_per_minute, even.mean_per_minute, even.peak_to_mean) == (6, 6.0, 1.0)
+    times = [0.0] * 9 + [300.0]
+    burst = trace_statistics([request([1], at=at) for at in times], 1).burstiness
+    assert burst is not None
+    gaps = [0.0] * 8 + [300.0]
+    assert burst.gap_variation == pytest.approx(pstdev(gaps) / fmean(gaps))
+    assert burst.peak_to_mean == pytest.approx(9 / (10 / 6))
+
+
+def test_arrivals_at_one_moment_have_no_variation() -> None:
+    found = trace_statistics([request([1]), request([1])], 1)
+    assert found.burstiness is not None
+    assert found.burstiness.gap_variation is None
+    assert "vary by - of" in format_statistics(found)
+    assert json.loads(found.to_json())["peak_to_mean_requests_per_minute"] == 1.0

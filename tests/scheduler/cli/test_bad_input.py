@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.cli.version import installed_version
 from tests.models.command_line import ROOT, SMALL, Ran, run, run_apart, write_rows
 
 FULL = "/dev/full"
@@ -210,6 +211,12 @@ def test_generate_refuses_before_it_works(capsys: pytest.CaptureFixture[str]) ->
     refused(run(capsys, "generate", "chat", "--size", "0", "-o", "x"), "at least 1")
     refused(run(capsys, "generate", "chat", "-o", "/dev/null"), "no regular file")
     assert Path("/dev/null").is_char_device()
+    for name in ("x.csv", "x", "x.jsonl.bz2"):
+        refused(run(capsys, "generate", "chat", "-o", name), name, ".jsonl.gz")
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, f"radixcache {installed_version()}\n", "")
 
 
 def test_no_command_or_a_wrong_one_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,3 +83,29 @@ def test_lookup_obeys_capacity_and_eviction(
     small = ("--capacity-tokens", "8192")
     assert hits() >= hits(*small, "--eviction", "optimal") >= hits(*small)
     assert hits("--last-token") <= hits()
+
+
+def test_lookup_caches_outputs_when_asked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "chat.jsonl"
+    assert run(capsys, "generate", "sharegpt-like", "--size", "5", "-o", path).code == 0
+    lookup = ("replay", path, "--lookup", "--json", "--quiet")
+    options = ((), ("--cache-output", "none"), ("--cache-output", "all"))
+    plain, none, whole = (json.loads(run(capsys, *lookup, *more).out) for more in options)
+    assert plain == none
+    assert not plain["cached_outputs"]
+    assert whole["cached_outputs"]
+    assert whole["hit_tokens"] > plain["hit_tokens"]
+    half = run(capsys, *lookup, "--cache-output", "visible", "--visible-share", "0.5")
+    assert plain["hit_tokens"] < json.loads(half.out)["hit_tokens"] < whole["hit_tokens"]
+
+
+def test_lookup_refuses_outputs_of_block_ids(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "mooncake.jsonl"
+    path.write_text('{"timestamp":0,"input_length":600,"output_length":9,"hash_ids":[0,1]}\n')
+    ran = run(capsys, "replay", path, "--lookup", "--cache-output", "all", "--quiet")
+    assert (ran.code, ran.out) == (2, "")
+    assert "outputs of this trace have no block ids" in ran.err

@@ -79,6 +79,46 @@ def test_an_aborted_place_goes_to_the_next_and_no_page_is_lost() -> None:
     assert log.ended["abort"] > 0
 
 
+@pytest.mark.parametrize("in_flight", [1, 2])
+@pytest.mark.parametrize("wanted", [1, 3])
+def test_a_client_that_has_enough_tokens_ends_its_request(in_flight: int, wanted: int) -> None:
+    log = run([request("a", 1, abort_after_tokens=wanted), request("b", 2)],
+              max_in_flight=in_flight)  # fmt: skip
+    a, b = log.states["a"], log.states["b"]
+    assert (a.finish_reason, a.output_tokens) == ("abort", wanted)
+    assert a.finished_s == wanted
+    assert (b.finish_reason, b.output_tokens) == ("stop", 5)
+
+
+@pytest.mark.parametrize("wanted", [5, 6, 1000])
+def test_an_answer_that_ends_by_then_is_not_aborted(wanted: int) -> None:
+    log = run([request("a", 1, abort_after_tokens=wanted)])
+    assert dict(log.ended) == {"stop": 1}
+
+
+def test_of_two_reasons_to_give_up_the_first_counts() -> None:
+    rows = [
+        request("late", 1, abort_after_tokens=2, abort_after_s=1.5),
+        request("soon", 2, abort_after_tokens=1, abort_after_s=1.5),
+    ]
+    log = run(rows)
+    assert {rid: s.output_tokens for rid, s in log.states.items()} == {"late": 1, "soon": 1}
+    assert {rid: s.finished_s for rid, s in log.states.items()} == {"late": 1.5, "soon": 1.0}
+
+
+def test_tokens_count_over_a_retraction_and_no_page_is_lost() -> None:
+    rows = [request(f"r{i}", i, at=0.1 * i, output=8, abort_after_tokens=7) for i in range(9)]
+    log = run(rows, "fcfs", pages=12, max_in_flight=2, output_reserve_ratio=0.0)
+    assert sum(s.retractions for s in log.states.values()) > 0
+    assert {(s.finish_reason, s.output_tokens) for s in log.states.values()} == {("abort", 7)}
+
+
+def test_each_sample_of_a_request_has_its_own_count() -> None:
+    log = run([request("r", 1, samples=3, abort_after_tokens=2)], "fcfs")
+    assert dict(log.ended) == {"abort": 3}
+    assert {s.output_tokens for s in log.states.values()} == {2}
+
+
 def test_a_turn_that_was_aborted_is_followed_by_the_next() -> None:
     def turn(think_s: float, **fields: object) -> Turn:
         return Turn(added=b"\1\0\0\0" * 10, output=b"\2\0\0\0" * 5, think_s=think_s,

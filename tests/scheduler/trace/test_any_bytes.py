@@ -11,17 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixcache.errors import TraceError
+from radixcache.errors import ConfigError, TraceError
 from scheduler.trace import FORMATS, ReadOptions, open_trace
+from tests.scheduler.trace.samples import SAMPLES
 
 FIELDS = [
     "timestamp", "input_length", "output_length", "hash_ids", "chat_id", "radixcache_trace",
     "kind", "page_size", "notes", "rid", "t", "tokens", "text", "block_ids", "after", "keep", "n",
     "max_new", "output_ids", "output_text", "output_tokens", "namespace", "session", "client",
     "priority", "cache_output", "visible_tokens", "max_match_tokens", "samples", "abort_after_s",
+    "abort_after_tokens",
     "conversations", "conversation", "messages", "items", "id", "system", "tools", "model",
     "max_tokens", "body", "payload", "text_input", "custom_id", "cache_salt", "prompt_logprobs",
-    "input", "output", "session_id", "user", "output_length", "prompt",
+    "conversation_id", "conversation_hash", "hashed_ip",
+    "input", "output", "session_id", "user", "output_length", "prompt", "delay", "block_size",
+    "block_tokens", "keys", "query_type", "type", "input_len", "output_len", "instance_id",
+    "timestamp_us", "timestamp_ns", "token_ids", "ts_str", "tenant", "request_id", "input_toks",
+    "input_tok_ids", "output_tok_ids", "arrival_time_ns", "sub_requests", "tool_duration_ns",
+    "turns", "prompts", "completions", "role", "texts", "images", "requests", "hash_id_scope",
+    "in", "out", "agent_id", "Output Length",
 ]  # fmt: skip
 scalars: st.SearchStrategy[Any] = (
     st.none()
@@ -49,13 +57,14 @@ messages = st.lists(
             "value": values,
             "content": values | st.lists(st.fixed_dictionaries({"type": scalars, "text": values})),
             "tool_calls": values,
+            "timestamp": scalars | st.sampled_from(["2024-05-01T10:00:00Z", 1.7e12]),
         },
     )
     | scalars,
     max_size=4,
 )
 talk = st.dictionaries(
-    st.sampled_from(["conversations", "messages", "items", "body"]),
+    st.sampled_from(["conversations", "conversation", "messages", "items", "body"]),
     messages | st.fixed_dictionaries({"messages": messages, "n": scalars}),
     min_size=1,
     max_size=2,
@@ -66,6 +75,22 @@ likely = st.fixed_dictionaries(
 ) | st.fixed_dictionaries(
     {"t": scalars},
     optional={name: values for name in FIELDS if name != "t"},
+)
+nested = st.fixed_dictionaries(
+    {"id": scalars, "block_size": st.just(64) | scalars},
+    optional={"timestamp": scalars, "arrival_time_ns": scalars, "hash_id_scope": scalars},
+).flatmap(
+    lambda row: st.sampled_from(["requests", "sub_requests", "turns", "prompts"]).flatmap(
+        lambda name: st.lists(
+            st.fixed_dictionaries(
+                {"t": scalars, "in": scalars, "hash_ids": st.lists(scalars, max_size=3)},
+                optional={"out": scalars, "requests": values, "text": values, "delay": scalars},
+            )
+            | rows
+            | scalars,
+            max_size=3,
+        ).map(lambda inner: row | {name: inner})
+    )
 )
 starts = st.sampled_from(
     [
@@ -79,6 +104,11 @@ starts = st.sampled_from(
         b'[{"id":"a_0","conversations":[{"from":"human","value":"Hi"}]},',
         b'{"model":"m","messages":[{"role":"user","content":"Hi"}]}\n',
         b'{"timestamp":1,"input":"Hi","output":"x","session_id":"s"}\n',
+        b'{"conversation_id":"c","model":"m","conversation":[{"role":"user","content":"Hi"}]}\n',
+        b"PAR1",
+        b"request_json,response_json,model_name,status_code,timestamp\n",
+        b'request_json,status_code,timestamp\n"{""prompt"":""Hi""}",200,5\n"',
+        *(b"\n".join(sample.lines()) + b"\n" for sample in SAMPLES),
     ]
 )
 
@@ -95,7 +125,7 @@ def read(path: Path, data: bytes, format: str | None, strict: bool) -> None:
             assert request.prompt_tokens >= 1
             request.rid.encode()
         assert trace.summary.rows == trace.summary.requests + trace.summary.skipped_rows
-    except TraceError as error:
+    except (ConfigError, TraceError) as error:
         refused = str(error)
     assert "\n" not in refused
 
@@ -124,7 +154,7 @@ def test_any_bytes_are_read_or_refused(
 
 @given(
     start=starts,
-    made=st.lists(rows | likely | talk | values, max_size=6),
+    made=st.lists(rows | likely | talk | nested | values, max_size=6),
     array=st.booleans(),
     format=formats,
     packed=st.booleans(),
@@ -143,3 +173,19 @@ def test_any_rows_are_read_or_refused(
     data = b"[" + b",".join(lines) + b"]" if array else start + b"\n".join(lines)
     data = gzip.compress(data) if packed else data
     read(path, data[: max(0, len(data) - cut)], format, False)
+
+
+@given(
+    sample=st.sampled_from(SAMPLES),
+    format=formats,
+    strict=st.booleans(),
+    flips=st.lists(st.tuples(st.integers(0, 5000), st.binary(max_size=3)), max_size=6),
+)
+def test_damaged_samples_are_read_or_refused(
+    path: Path, sample: Any, format: str | None, strict: bool, flips: list[tuple[int, bytes]]
+) -> None:
+    data = bytearray(b"\n".join(sample.lines()))
+    for place, new in flips:
+        start = place % len(data)
+        data[start : start + len(new)] = new
+    read(path, bytes(data), format, strict)

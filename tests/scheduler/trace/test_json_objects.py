@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.trace import json_objects
-from scheduler.trace.json_objects import is_object_stream, split_objects
+from scheduler.trace.json_objects import closed_early, is_object_stream, split_objects
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.sampled_from('{}[]",\\:x é')),
@@ -131,3 +131,14 @@ def test_array_and_loose_objects_are_told_from_lines() -> None:
     assert is_object_stream(b'{\n  "a": 1\n}')
     assert not is_object_stream(b'{"a":1}\r\n{"a":2}')
     assert not is_object_stream(b"a,b\n1,2")
+
+
+@given(value=objects, indent=st.none() | st.just(1), cut=st.integers(0, 400))
+def test_cut_object_is_closed_to_json_that_begins_it(
+    value: dict[str, Any], indent: int | None, cut: int
+) -> None:
+    data = json.dumps(value, indent=indent).encode()
+    found = closed_early(data[:cut])
+    if found is not None:
+        made = json.loads(found)
+        assert list(made) == list(value)[: len(made)]

@@ -146,3 +146,35 @@ def test_gzip_is_known_by_content(tmp_path: Path) -> None:
     path = tmp_path / "trace.data"
     path.write_bytes(gzip.compress(json.dumps(row(0, [1])).encode()))
     assert len(list(open_trace(path))) == 1
+
+
+def test_delay_stands_for_a_timestamp_inside_a_session(tmp_path: Path) -> None:
+    rows = [
+        row(1000, [1], output=100) | {"session_id": "s"},
+        row(5000, [9]) | {"session_id": "t"},
+        {k: v for k, v in row(0, [1, 2]).items() if k != "timestamp"}
+        | {"session_id": "s", "delay": 500},
+        {k: v for k, v in row(0, [1, 2]).items() if k != "timestamp"}
+        | {"session_id": "u", "delay": 500},
+    ]
+    trace = written(tmp_path, rows)
+    assert [(r.rid, r.arrival_s) for r in trace] == [
+        ("line 1", 0.0),
+        ("line 3", 3.5),
+        ("line 2", 4.0),
+    ]
+    assert trace.summary.skipped == {"timestamp is missing": 1}
+    assert any("a row with a delay" in said for said in trace.assumptions)
+
+
+def test_sessions_without_timestamps_come_at_the_nominal_rate(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = []
+    for name in "st":
+        for delay in (None, 1000):
+            made = row(0, [1]) | {"session_id": name, "delay": delay}
+            del made["timestamp"]
+            rows.append(made)
+    trace = written(tmp_path, rows, rate_per_s=2.0)
+    assert trace.format == "mooncake"
+    times = {r.rid: r.arrival_s for r in trace}
+    assert times == {"line 1": 0.0, "line 2": 1.15, "line 3": 1.0, "line 4": 2.15}

@@ -40,6 +40,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         "max_match_tokens": 0,
         "samples": 3,
         "abort_after_s": 2.5,
+        "abort_after_tokens": 4,
     }
     (request,) = written(tmp_path, [row])
     assert (request.rid, request.arrival_s, request.max_new_tokens) == ("r", 1.5, 7)
@@ -49,6 +50,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     assert (request.cache_output, request.visible_tokens) == ("visible", 1)
     assert request.max_match_tokens == 0
     assert (request.samples, request.abort_after_s) == (3, 2.5)
+    assert request.abort_after_tokens == 4
     assert request.recorded_output_ids == (8, 9)
     assert request.recorded_output_tokens == 2
 
@@ -129,6 +131,7 @@ def test_block_ids_know_their_page_size(tmp_path: Path) -> None:
         ({"tokens": [1], "samples": 0}, "samples is below 1"),
         ({"tokens": [1], "samples": 1025}, "samples is out of range"),
         ({"tokens": [1], "abort_after_s": -1}, "abort_after_s is negative"),
+        ({"tokens": [1], "abort_after_tokens": 0}, "abort_after_tokens is below 1"),
         ({"tokens": [1], "priority": 1.5}, "priority is no whole number"),
         ({"tokens": [1], "cache_output": "some"}, "cache_output is not all, none or visible"),
         ({"tokens": [1], "namespace": "x"}, NO_NAMESPACE),

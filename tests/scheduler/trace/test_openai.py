@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from radixcache import Namespace
+from scheduler.analysis.capacity_curve import capacity_curve
+from scheduler.analysis.trace_statistics import trace_statistics
+from scheduler.lookup import lookup_replay
+from scheduler.optimal import optimal_prefill
 from scheduler.trace import ReadOptions, Trace, open_trace
 from scheduler.trace.chat_template import ChatEncoder, ChatTemplate
 from scheduler.trace.tokenizer import PieceTokenizer
@@ -69,11 +74,24 @@ def test_batch_row_is_read_from_its_body(tmp_path: Path) -> None:
     assert first.key.data == ENCODER.message("system", '{"name": "f"}') + PROMPT
 
 
-def test_samples_of_one_prompt_are_requests(tmp_path: Path) -> None:
+def test_several_answers_to_one_prompt_are_samples_of_one_request(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, [{"model": "m", "messages": [HI], "n": 3}])
-    assert [r.rid for r in trace] == ["line 1#1", "line 1#2", "line 1#3"]
-    assert len({r.key.data for r in trace}) == len({r.arrival_s for r in trace}) == 1
-    assert trace.summary.rows == trace.summary.requests == 3
+    (request,) = trace
+    assert (request.rid, request.samples) == ("line 1", 3)
+    assert trace.summary.rows == trace.summary.requests == 1
+
+
+def test_every_sample_is_counted_by_lookup_optimum_and_statistics(tmp_path: Path) -> None:
+    alone = {"model": "m", "messages": [HI]}
+    many = list(trace_of(tmp_path, [alone | {"n": 3}, alone]))
+    apart = list(trace_of(tmp_path, [alone] * 4))
+    assert lookup_replay(many, 1) == lookup_replay(apart, 1)
+    assert lookup_replay(many, 1, policy="optimal") == lookup_replay(apart, 1, policy="optimal")
+    assert optimal_prefill(many, 1) == optimal_prefill(apart, 1)
+    assert capacity_curve(many, 1).to_json() == capacity_curve(apart, 1).to_json()
+    statistics = [replace(trace_statistics(rows, 1), span_s=0) for rows in (many, apart)]
+    assert statistics[0] == statistics[1]
+    assert statistics[0].requests == 4
 
 
 def test_prompt_log_probabilities_use_no_cached_prefix(tmp_path: Path) -> None:
@@ -106,6 +124,40 @@ def test_timestamps_are_milliseconds_unless_said(tmp_path: Path) -> None:
     assert [r.arrival_s for r in trace] == [0.0, 2.0]
     assert "timestamps are in ms (the format's own)" in trace.assumptions
     assert [r.arrival_s for r in trace_of(tmp_path, rows, time_unit="s")] == [0.0, 2000.0]
+
+
+def test_text_inputs_of_a_session_are_its_turns(tmp_path: Path) -> None:
+    rows = [
+        {"text_input": "Hi", "session_id": "s", "output_length": 3, "timestamp": 0},
+        {"text_input": "Hi", "session_id": "t", "output_length": 3, "timestamp": 1},
+        {"text_input": "You", "session_id": "s", "timestamp": 2},
+        {"text_input": "More", "session_id": "s", "timestamp": 3},
+        {"text_input": "Hi", "output_length": 1 << 30, "session_id": "u", "timestamp": 3},
+    ]
+    trace = trace_of(tmp_path, rows)
+    first, other, second, third = trace
+    assert first.key == other.key
+    assert not set(first.recorded_output_ids or ()) & set(other.recorded_output_ids or ())
+    history = first.key.tokens() + list(first.recorded_output_ids or ())
+    assert len(history) == len(first.key) + 3
+    assert second.key.tokens() == history + PieceTokenizer().encode("You")
+    assert third.key.tokens() == second.key.tokens() + PieceTokenizer().encode("More")
+    assert trace.summary.skipped == {"output_length is out of range": 1}
+
+
+def test_delay_counts_from_the_answer_before_in_the_session(tmp_path: Path) -> None:
+    rows = [
+        {"text_input": "Hi", "session_id": "s", "output_length": 50},
+        {"text_input": "Hi", "session_id": "s", "delay": 250},
+        {"text_input": "Hi", "session_id": "t", "delay": 250},
+    ]
+    trace = trace_of(tmp_path, rows)
+    assert [(r.rid, r.arrival_s) for r in trace] == [
+        ("line 1", 0.0),
+        ("line 2", 1.75),
+        ("line 3", 2.0),
+    ]
+    assert any("a row with a delay" in said for said in trace.assumptions)
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def test_what_a_request_asks_for_stays_with_its_turn() -> None:
             max_match_tokens=4,
             samples=number,
             abort_after_s=0.5 * number,
+            abort_after_tokens=number + 1,
             recorded_output_tokens=3,
         )
         for number in (1, 2)

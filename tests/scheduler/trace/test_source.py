@@ -113,7 +113,8 @@ def test_lone_surrogate_can_be_printed(tmp_path: Path) -> None:
         (b"hello world\n", "is no trace of a known format"),
         (b"\x00\x01\x02" * 99, "is no trace of a known format"),
         (b"{}\n", "is no trace of a known format"),
-        (b"PAR1....", "is a Parquet file: export it as JSONL"),
+        (b"PAR1....", "is a Parquet file"),
+        (gzip.compress(b"PAR1....", mtime=0), "was packed once more: unpack it"),
         (b"PK\x03\x04..", "is a ZIP archive: unpack it"),
         (b"TIMESTAMP,ContextTokens,GeneratedTokens\n2023,1,2\n", "no prefix identity"),
         (b'{"timestamp":0,"input_length":5}\n', "no request in it, read as mooncake: 1 rows ="),
@@ -136,6 +137,13 @@ def test_path_that_is_no_file_is_one_line_of_error(tmp_path: Path) -> None:
         with pytest.raises(TraceError) as caught:
             open_trace(path)
         assert "\n" not in str(caught.value)
+
+
+def test_folder_without_trace_files_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no trace")
+    (tmp_path / "inner.json").mkdir()
+    with pytest.raises(TraceError, match=r"is a folder without files named \.json"):
+        open_trace(tmp_path)
 
 
 def test_azure_csv_has_no_prefix_identity(shared_dir: Path) -> None:

@@ -44,6 +44,7 @@ def requests(draw: st.DrawFn) -> list[Request]:
                 max_match_tokens=draw(st.none() | st.integers(0, 9)),
                 samples=draw(st.integers(1, 3)),
                 abort_after_s=draw(st.none() | st.floats(0, 9)),
+                abort_after_tokens=draw(st.none() | st.integers(1, 9)),
                 recorded_output_tokens=None if output is None else len(output),
                 recorded_output_ids=output,
             )

@@ -1,0 +1,126 @@
+"""The table of a trace's statistics, as plain text."""
+
+from __future__ import annotations
+
+from scheduler.analysis.trace_statistics import Burstiness, Lengths, TraceStatistics, Turns
+
+__all__ = ["format_statistics"]
+
+
+def format_statistics(statistics: TraceStatistics) -> str:
+    """Return it as lines of plain text; "-" is a number that does not exist."""
+    rate = statistics.requests / statistics.span_s if statistics.span_s else None
+    lines = [
+        ("requests", f"{statistics.requests:,}"),
+        ("span", f"{statistics.span_s:,.1f} s, {_number(rate, 2)} requests/s"),
+        ("prompts", _lengths(statistics.prompt)),
+        (
+            "outputs",
+            f"{_lengths(statistics.output)}; recorded for {statistics.outputs_recorded:,} requests",
+        ),
+        ("arrivals", _burstiness(statistics.burstiness)),
+        ("namespaces, sessions", f"{statistics.namespaces:,}, {statistics.sessions:,}"),
+        ("requests a session", _turns_text(statistics.turns)),
+        (
+            "sharing",
+            f"{statistics.distinct_pages:,} of {statistics.full_pages:,} full prompt pages of "
+            f"{statistics.page_size} tokens are different: "
+            f"{_percent(statistics.shared_pages_share)} repeat",
+        ),
+        (
+            "unbounded cache",
+            _rates(
+                statistics,
+                statistics.prompt_only_ceiling_hit_rate,
+                statistics.ceiling_hit_rate,
+                "hit rate in arrival order",
+            ),
+        ),
+        (
+            "DFS optimum",
+            _rates(
+                statistics,
+                statistics.prompt_only_optimal_hit_rate,
+                statistics.optimal_hit_rate,
+                "hit rate" + ("" if statistics.exact else " (estimated, within 1.3 points)"),
+            ),
+        ),
+        ("skipped rows", f"{sum(statistics.skipped.values()):,}"),
+        *((f"  {reason}", f"{count:,}") for reason, count in statistics.skipped.items()),
+    ]
+    if statistics.prompt is not None and statistics.prompt.p50 <= statistics.page_size:
+        lines.append(
+            (
+                "short prompts",
+                "half are no longer than a page and can hit nothing: a smaller page shows more",
+            )
+        )
+    width = max(len(name) for name, _ in lines) + 2
+    text = "".join(f"{name:<{width}}{value}\n" for name, value in lines)
+    return text + _sharing_text(statistics)
+
+
+def _sharing_text(statistics: TraceStatistics) -> str:
+    """Return the table of shared prefixes, where there are any."""
+    prefixes = statistics.shared_prefixes
+    if not prefixes or not prefixes[0].repeated_tokens:
+        return ""
+    rows = [("prefix", "new", "requests", "% of work", "begins with")]
+    rows += [
+        (
+            f"{prefix.prefix_tokens:,}",
+            f"{prefix.new_tokens:,}",
+            f"{prefix.requests:,}",
+            f"{100 * prefix.repeated_share:.2f}",
+            prefix.opening,
+        )
+        for prefix in prefixes
+        if prefix.repeated_tokens
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    missed = statistics.missed_requests
+    about = f"; counts may be {missed:,} too small" if missed else ""
+    lines = [f"\nshared prefixes (tokens; of work: what repeats in the new part{about})\n"]
+    for *numbers, opening in rows:
+        cells = (f"{cell:>{width}}" for cell, width in zip(numbers, widths, strict=True))
+        lines.append(f"{'  '.join(cells)}  {opening}".rstrip() + "\n")
+    return "".join(lines)
+
+
+def _rates(statistics: TraceStatistics, alone: float | None, whole: float | None, what: str) -> str:
+    """Return a rate without and with outputs, side by side where outputs count."""
+    if not statistics.cached_outputs:
+        return f"{_percent(whole)} {what}, prompts only"
+    return f"{_percent(whole)} {what}; {_percent(alone)} of prompts only"
+
+
+def _turns_text(turns: Turns | None) -> str:
+    if turns is None:
+        return "-"
+    return f"mean {turns.mean:,.1f}, p50 {turns.p50:,.1f}, max {turns.max:,}"
+
+
+def _burstiness(burstiness: Burstiness | None) -> str:
+    if burstiness is None:
+        return "-"
+    return (
+        f"gaps vary by {_number(burstiness.gap_variation, 2)} of their mean (Poisson: 1); busiest "
+        f"minute {burstiness.peak_per_minute:,} requests, {burstiness.peak_to_mean:.2f} x the mean"
+    )
+
+
+def _lengths(lengths: Lengths | None) -> str:
+    if lengths is None:
+        return "-"
+    return (
+        f"{lengths.total:,} tokens; mean {lengths.mean:,.1f}, p50 {lengths.p50:,.1f}, "
+        f"p99 {lengths.p99:,.1f}, max {lengths.max:,}"
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share * 100:.2f} %"
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return "-" if value is None else f"{value:,.{decimals}f}"
