@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
+from scheduler.cli.options_hold import add_hold
+
 __all__ = [
     "DEFAULT_MAX_NEW_TOKENS",
     "DEFAULT_POLICIES",
@@ -57,7 +59,6 @@ FORMATS = (
 )
 """Names of ``scheduler.trace.registry.FORMATS``, which ``--help`` does not import."""
 DEFAULT_MAX_NEW_TOKENS = 2048
-_HOLD_MODES = ("stop", "skip", "share", "off")
 
 
 MOST_WHOLE = 2**63 - 1
@@ -144,16 +145,6 @@ def not_negative(text: str) -> float:
 
 def _tokens_or_inf(text: str) -> float:
     return math.inf if text == "inf" else whole(0)(text)
-
-
-def _hold_mode(text: str) -> str:
-    """Take a mode; what follows a bare --hold may be a trace, which would be swallowed."""
-    if text not in _HOLD_MODES:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is none of {', '.join(_HOLD_MODES)}: put TRACE before --hold, or write "
-            "--hold stop"
-        )
-    return text
 
 
 def _share(text: str) -> float:
@@ -301,22 +292,13 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 def add_order(parser: argparse.ArgumentParser) -> None:
     """Add what every order is bound by."""
     group = parser.add_argument_group("order")
-    hold = group.add_mutually_exclusive_group()
-    hold.add_argument(
-        "--hold",
-        type=_hold_mode,
-        nargs="?",
-        const="stop",
-        metavar="MODE",
-        help="what becomes of a request whose next page is being computed: stop (alone: this), "
-        "skip, share or off (default: the preset's, else the policy's)",
-    )
-    hold.add_argument(
-        "--no-hold",
-        dest="hold",
-        action="store_const",
-        const="off",
-        help="the same as --hold off",
+    add_hold(group)
+    group.add_argument(
+        "--lookahead",
+        type=whole(0),
+        metavar="N",
+        help="waiting requests that do not fit and may be passed over; 0: the first blocks "
+        "(default: the preset's, else the policy's)",
     )
     group.add_argument(
         "--preempt-priority-gap",

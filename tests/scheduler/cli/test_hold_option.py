@@ -77,6 +77,19 @@ def test_the_command_of_a_sweep_has_the_mode(capsys: pytest.CaptureFixture[str])
     assert again.out == first.out
 
 
+def test_a_lookahead_says_how_many_that_do_not_fit_are_passed_over(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scarce = ("--workload", "sharegpt-like", "--size", "12", "--capacity-tokens", "8192")
+    found = [run_of(capsys, *scarce, "--lookahead", count) for count in ("0", "64")]
+    assert [row["assumptions"]["lookahead"] for row in found] == [0, 64]
+    assert found[1] == run_of(capsys, *scarce)
+    assert found[0]["values"] != found[1]["values"]
+    ran = run(capsys, *COMPARE, "--lookahead", "-1")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--lookahead" in ran.err
+
+
 @pytest.mark.parametrize("option", [(), ("--prefill-rate", "500")])
 def test_the_largest_bound_is_told_in_seconds(
     option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
