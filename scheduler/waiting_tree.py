@@ -199,10 +199,7 @@ class WaitingTree:
             yield self._candidate(group, waiting)
 
     def best_of_groups(self) -> Iterator[Candidate]:
-        """Yield the best request of each group, best first: one for each matched prefix.
-
-        Use it to look past what is held or does not fit. Cost: as ``candidates``.
-        """
+        """Yield the best request of each group, best first. Cost: as ``candidates``."""
         for group in self._trie.ranked_groups():
             assert group.best is not None
             yield self._candidate(group, group.best)
