@@ -114,6 +114,7 @@ def _engine(
         max_in_flight=arguments.max_in_flight,
         publish=arguments.publish,
         hold=arguments.hold,
+        lookahead=arguments.lookahead,
         guard_base_tokens=arguments.guard_base_tokens,
         guard_kappa=arguments.guard_kappa,
         waiting_aware=arguments.waiting_aware,

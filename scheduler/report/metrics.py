@@ -199,6 +199,11 @@ def _overtake(run: Run) -> Value:
     return None if most is None else int(most)
 
 
+def _bound(run: Run) -> Value:
+    most = _largest(run.recorder.bound_tokens)
+    return None if most is None else int(most)
+
+
 def _latency(what: str, title: str, formula: str, stretches: bool) -> Iterable[Metric]:
     """Make the mean, percentiles and maximum of one kind of seconds."""
     of: Callable[[Run], list[float]] = {
@@ -344,6 +349,17 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "overtaken_bound_share", "of bound", "share", "max of overtaken(r) / B_r",
         "The largest overtake against the bound it was promised; at most 1.", _overtake_share, 1,
+    ),
+    Metric(
+        "bound_max_tokens", "bound max", "tokens", "max of B_r",
+        "Most tokens of later arrivals that any request was told may go before it.",
+        _bound, stretches=True,
+    ),
+    Metric(
+        "bound_max_s", "bound max", "s", "max of B_r / prefill rate",
+        "The same in seconds of prefill at the cost model's rate (attention apart): what later "
+        "arrivals may put before a request, not how long it waits.",
+        lambda run: _largest(run.recorder.bound_s), 2, stretches=True, simulated=True,
     ),
     Metric(
         "prefill_tokens", "prefilled", "tokens", "sum of prefill tokens of all steps",
