@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: compare test lint bench clean
+.PHONY: compare test lint bench sweep clean
 .DELETE_ON_ERROR:
 
 $(STAMP): pyproject.toml
@@ -26,6 +26,11 @@ lint: $(STAMP)  ## ruff and mypy --strict
 PEERS ?= ../peers
 bench: $(STAMP)  ## every benchmark, beside the peers unpacked in PEERS; writes bench/results
 	$(BIN)/python -m bench --peers-dir $(PEERS)
+
+TRACES ?= ../shared/traces
+sweep: $(STAMP)  ## every order on four workloads, some half an hour of CPU; writes bench/results/sweep
+	$(BIN)/python -m bench.sweep --traces-dir $(TRACES)
+	$(BIN)/python -m bench.sweep_table
 
 clean:
 	rm -rf $(VENV) .hypothesis .mypy_cache .ruff_cache .pytest_cache

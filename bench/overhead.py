@@ -39,6 +39,9 @@ class FirstCome:
     def begin_pass(self, now: float) -> None:
         pass
 
+    def prefilled(self, tokens: int) -> None:
+        pass
+
     def add(self, state: RequestState) -> None:
         self._states.append(state)
 

@@ -108,6 +108,9 @@ class SchedulerConfig:
     """B0 of the overtake guard, ``inf`` for no bound; None: 4 chunks if the policy has a guard."""
     guard_kappa: float | None = None
     """Share of the backlog at arrival on top; None: 0.5 if the policy has a guard, else 0."""
+    prefill_tokens_per_s: float | None = None
+    """Prefill rate of the engine, by which a request's bound is also told in seconds; None: it
+    is told in tokens alone. Decides nothing."""
     waiting_aware: bool | None = None
     """Whether eviction spares what waiting requests need; None: what the policy says."""
     max_waiting: int | None = None
@@ -144,6 +147,7 @@ class SchedulerConfig:
                 raise ConfigError(f"{name} is {value!r}: use {', '.join(map(repr, known))}")
         _check_bound(self.guard_base_tokens)
         _check_kappa(self.guard_kappa)
+        _check_rate(self.prefill_tokens_per_s)
         if self.hold == "share" and self.publish != "schedule":
             raise ConfigError(
                 "hold 'share' needs pages that are published as they are scheduled: "
@@ -188,4 +192,12 @@ def _check_kappa(value: object) -> None:
     if value is not None and not (number and 0 <= cast(float, value) <= MOST_KAPPA):
         raise ConfigError(
             f"guard_kappa is {value!r}: give a number from 0 to {MOST_KAPPA}, or None"
+        )
+
+
+def _check_rate(value: object) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is not None and not (number and 0 < cast(float, value) < inf):
+        raise ConfigError(
+            f"prefill_tokens_per_s is {value!r}: give a finite number above 0, or None"
         )

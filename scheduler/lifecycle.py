@@ -80,11 +80,17 @@ class Lifecycle:
         """Requests whose prompt was computed and gave no token: its last position runs again."""
         self.now = 0.0
 
+    def prefill_s(self, tokens: int | None) -> float | None:
+        """Return how long it takes to prefill ``tokens``; None if that or the rate is unknown."""
+        rate = self.config.prefill_tokens_per_s
+        return None if tokens is None or rate is None else tokens / rate
+
     def enter(self, state: RequestState) -> None:
         """Let an accepted request wait."""
         # Only a bound needs the backlog, which a plain queue must sum up.
         backlog = self.queue.backlog_tokens if self.guard.bounded else 0
         state.bound_tokens = self.guard.arrive(state, backlog)
+        state.bound_s = self.prefill_s(state.bound_tokens)
         self.waiting[state.rid] = state
         self.queue.add(state)
 

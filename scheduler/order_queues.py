@@ -8,14 +8,22 @@ from heapq import heapify, heappop, heappush
 
 from radixcache import Namespace, PrefixCache
 from radixcache.errors import ConfigError
-from scheduler.orders import DLPM, HRRN, KLPM, DFSWeight, LPMAging
+from scheduler.orders import DLPM, HRRN, KLPM, AgedTiesLPM, DFSWeight, LPMAging
 from scheduler.policies import SchedulePolicy
 from scheduler.request import RequestState
 from scheduler.waiting_nodes import UNCACHED, Node
 from scheduler.waiting_queue import Candidate
 from scheduler.waiting_tree import WaitingTree
 
-__all__ = ["AgingQueue", "DFSWeightQueue", "DLPMQueue", "HRRNQueue", "KLPMQueue", "make_tree"]
+__all__ = [
+    "AgedTiesQueue",
+    "AgingQueue",
+    "DFSWeightQueue",
+    "DLPMQueue",
+    "HRRNQueue",
+    "KLPMQueue",
+    "make_tree",
+]
 
 Unneeded = Callable[[Namespace, bytes], None]
 
@@ -37,6 +45,25 @@ class AgingQueue(WaitingTree):
     def begin_pass(self, now: float) -> None:
         """Let everybody who waits grow older by one pass."""
         self._aging.passes += 1
+
+
+class AgedTiesQueue(WaitingTree):
+    """Counts the prefill tokens of ``AgedTiesLPM``. Cost: as ``WaitingTree``."""
+
+    def __init__(
+        self,
+        cache: PrefixCache,
+        policy: AgedTiesLPM,
+        *,
+        hold: bool = False,
+        on_unneeded: Unneeded | None = None,
+    ) -> None:
+        super().__init__(cache, policy, hold=hold, on_unneeded=on_unneeded)
+        self._aging = policy
+
+    def prefilled(self, tokens: int) -> None:
+        """Let everybody who waits have waited for these tokens."""
+        self._aging.prefilled_tokens += tokens
 
 
 class KLPMQueue(WaitingTree):
@@ -82,9 +109,9 @@ class KLPMQueue(WaitingTree):
 
 
 class HRRNQueue(WaitingTree):
-    """Ranks by (uncached tokens admitted since the arrival) / (own uncached tokens).
+    """Ranks by (prefill tokens processed since the arrival) / (own uncached tokens).
 
-    SGLang counts the tokens when they are computed; here they count when they are admitted.
+    Tokens count when the step that computes them is planned, chunk by chunk, as in SGLang.
     Cost: O(n) for each first candidate, O(log n) for each further one.
     """
 
@@ -109,10 +136,10 @@ class HRRNQueue(WaitingTree):
         super()._take(state, claim_from)
         del self._at_arrival[state.arrival_seq]
 
-    def admit(self, state: RequestState, matched_tokens: int) -> None:
-        """Let a request go; all others have waited for its uncached tokens."""
-        super().admit(state, matched_tokens)
-        self._processed += state.prefill_tokens - matched_tokens
+    def prefilled(self, tokens: int) -> None:
+        """Let everybody who waits have waited for these tokens."""
+        self._processed += tokens
+        self._trie.changes += bool(self._members)
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield the highest ratio first, ties by arrival."""
@@ -266,6 +293,8 @@ def make_tree(
     """
     if isinstance(policy, LPMAging):
         return AgingQueue(cache, policy, hold=hold, on_unneeded=on_unneeded)
+    if isinstance(policy, AgedTiesLPM):
+        return AgedTiesQueue(cache, policy, hold=hold, on_unneeded=on_unneeded)
     if isinstance(policy, KLPM):
         return KLPMQueue(cache, policy, hold=hold, on_unneeded=on_unneeded)
     if isinstance(policy, HRRN):

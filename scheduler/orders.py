@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from radixcache.errors import ConfigError
 from scheduler.config import HoldMode
-from scheduler.policies import FCFS, SchedulePolicy, SortKey
+from scheduler.policies import FCFS, LPM, SchedulePolicy, SortKey
 from scheduler.request import RequestState
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "HRRN",
     "KLPM",
     "LOF",
+    "AgedTiesLPM",
     "CoveredFirstLPM",
     "DFSWeight",
     "LPMAging",
@@ -55,6 +56,39 @@ class ThroughputLPM(PlainLPM):
     default_hold: ClassVar[HoldMode] = "stop"
     default_guard = True
     default_waiting_aware = True
+
+
+class AgedTiesLPM(LPM):
+    """The default LPM, but ties age: a wait of N prefill tokens counts as N/4 uncached tokens less.
+
+    Short prompts still go first among those that match equally much, but a long one is no
+    longer overtaken by each shorter one until the guard ends it. Prompts that arrive at one
+    time are ordered as by ``lpm``, so the DFS optimum is reached as there.
+
+    The order of uncached - waited / 4 is that of uncached + (prefill tokens before the
+    arrival) / 4, which does not change while a request waits; ``AgedTiesQueue`` counts them.
+
+    Ref: README, Orders.
+    """
+
+    name = "lpm-aged-ties"
+    static_keys = False
+    tokens_per_token = 4
+    """Prefill tokens waited for that count as one uncached token less."""
+
+    def __init__(self) -> None:
+        self.prefilled_tokens = 0
+        """Prefill tokens so far; the queue counts them."""
+
+    def within(self, state: RequestState) -> SortKey:
+        """Return (4 · tokens to prefill + prefill tokens before the arrival, arrival)."""
+        tokens = self.tokens_per_token * state.prefill_tokens + self.prefilled_tokens
+        return (tokens, state.arrival_seq)
+
+    def across(self, matched_tokens: int, within_key: SortKey) -> SortKey:
+        """Return (minus matched, 4 · uncached + prefill tokens before the arrival, arrival)."""
+        aged = within_key[0] - self.tokens_per_token * matched_tokens
+        return (-matched_tokens, aged, within_key[1])
 
 
 class CoveredFirstLPM(SchedulePolicy):

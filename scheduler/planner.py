@@ -59,6 +59,8 @@ class Planner:
             life.publisher.put_back(remaps)
             return flight
         self._next_batch += 1
+        if flight.batch.prefill_tokens:
+            life.queue.prefilled(flight.batch.prefill_tokens)
         slots = flight.decodes.slots
         life.running.pending_tokens[slots] += life.config.max_tokens_per_step
         life.running.last_batch_id[slots] = step.batch_id

@@ -13,7 +13,7 @@ from scheduler.request import RequestState
 from scheduler.sglang_queue import SGLangQueue
 from scheduler.waiting_queue import WaitingQueue
 
-__all__ = ["make_guard", "make_queue"]
+__all__ = ["guard_bound", "make_guard", "make_queue"]
 
 DEFAULT_KAPPA = 0.5
 DEFAULT_BASE_CHUNKS = 4
@@ -39,18 +39,28 @@ def make_queue(
     return tree
 
 
-def make_guard(policy: SchedulePolicy, config: SchedulerConfig) -> OvertakeGuard[RequestState]:
-    """Return the guard of a configuration; without a bound it only measures.
+def guard_bound(
+    policy: SchedulePolicy, base_tokens: float | None, kappa: float | None, chunk_tokens: int
+) -> tuple[float, float]:
+    """Return base and kappa of the guard of a policy; None: what is not said otherwise.
 
-    A policy that asks for a guard gets a bound of 4 chunks + half of the backlog at arrival,
-    as far as the configuration does not say otherwise. Ref: README,
+    A policy that asks for a guard gets a bound of 4 chunks + half of the backlog at arrival;
+    for any other there is one if a part of it is given, else the base is ``inf``. Ref: README,
     How it works: the guard.
     """
-    base, kappa = config.guard_base_tokens, config.guard_kappa
+    base = base_tokens
     if base is None:
         wanted = policy.default_guard or kappa is not None
-        base = DEFAULT_BASE_CHUNKS * config.chunk_tokens if wanted else inf
+        base = DEFAULT_BASE_CHUNKS * chunk_tokens if wanted else inf
     if kappa is None:
         kappa = DEFAULT_KAPPA if policy.default_guard else 0.0
+    return base, kappa
+
+
+def make_guard(policy: SchedulePolicy, config: SchedulerConfig) -> OvertakeGuard[RequestState]:
+    """Return the guard of a configuration; without a bound it only measures."""
+    base, kappa = guard_bound(
+        policy, config.guard_base_tokens, config.guard_kappa, config.chunk_tokens
+    )
     class_of = policy.priority_class if policy.has_classes else None
     return OvertakeGuard(base_tokens=base, kappa=kappa, class_of=class_of)

@@ -81,6 +81,9 @@ class RematchQueue:
     def begin_pass(self, now: float) -> None:
         """Do nothing: the order is made anew after every change."""
 
+    def prefilled(self, tokens: int) -> None:
+        """Do nothing: the order does not age."""
+
     def add(self, state: RequestState) -> None:
         """Take in an arrival, or a request that was retracted."""
         assert state.arrival_seq not in self._states

@@ -73,6 +73,7 @@ class RequestState:
     __slots__ = (
         "admitted_s",
         "arrival_seq",
+        "bound_s",
         "bound_tokens",
         "cap_tokens",
         "finish_reason",
@@ -125,6 +126,8 @@ class RequestState:
         """Uncached tokens of later arrivals that were admitted while it waited."""
         self.bound_tokens: int | None = None
         """What ``overtaken_tokens`` never exceeds; None without an overtake guard."""
+        self.bound_s: float | None = None
+        """``bound_tokens`` in seconds of prefill at the configured rate; None without either."""
         self.retracted_tokens = 0
         """Tokens that were computed when it was last retracted."""
         self.prefill_tokens = request.prompt_tokens

@@ -46,6 +46,10 @@ class Ticket(NamedTuple):
     """Uncached tokens of later arrivals that may at most go first; None without a bound."""
     state: RequestState
     """What happens to it from now on; read only."""
+    bound_s: float | None
+    """``bound_tokens / prefill_tokens_per_s``: seconds of prefill that later arrivals may at
+    most put before it; None without a bound or a rate. It bounds no waiting time: what came
+    earlier, decodes, memory and ``max_running`` are not in it."""
 
 
 class Scheduler:
@@ -158,7 +162,7 @@ class Scheduler:
         life.enter(state)
         if self._optimal is not None:
             self._optimal.add(request.key, request.prompt_tokens)
-        return Ticket(rid, state.arrival_seq, state.bound_tokens, state)
+        return Ticket(rid, state.arrival_seq, state.bound_tokens, state, state.bound_s)
 
     def schedule(self, now: float) -> Batch:
         """Return the next step; run it and ``complete`` it.
@@ -277,6 +281,7 @@ class Scheduler:
             protected_pages=size.protected_pages,
             reserved_pages=life.ledger.reserved_pages,
             largest_overtaken_tokens=guard.largest_overtaken,
+            largest_overtaken_s=life.prefill_s(guard.largest_overtaken),
             largest_overtaken_ratio=guard.largest_ratio if guard.bounded else None,
             optimal_hit_rate=None if meter is None else meter.optimal_hit_rate,
             optimal_prefill_tokens=None if meter is None else meter.optimal_prefill_tokens,

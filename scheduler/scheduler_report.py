@@ -101,6 +101,8 @@ class SchedulerReport:
     protected_pages: int
     reserved_pages: int
     largest_overtaken_tokens: int
+    largest_overtaken_s: float | None
+    """The same in seconds of prefill; None without ``SchedulerConfig.prefill_tokens_per_s``."""
     largest_overtaken_ratio: float | None
     """Largest overtaken/bound; None without an overtake guard."""
     optimal_hit_rate: float | None

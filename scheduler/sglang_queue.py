@@ -75,6 +75,9 @@ class SGLangQueue:
             seq: self._states[seq] for seq in sorted(self._states, key=ranks.__getitem__)
         }
 
+    def prefilled(self, tokens: int) -> None:
+        """Do nothing: the order does not age."""
+
     def add(self, state: RequestState) -> None:
         """Append an arrival, or a request that was retracted."""
         assert state.arrival_seq not in self._states

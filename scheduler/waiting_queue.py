@@ -31,6 +31,10 @@ class WaitingQueue(Protocol):
         """Start a scheduling step; only orders that are made once a step use it."""
         ...
 
+    def prefilled(self, tokens: int) -> None:
+        """Learn that the step that was just planned computes so many prompt tokens."""
+        ...
+
     def add(self, state: RequestState) -> None:
         """Take in an arrival, or a request that was retracted."""
         ...

@@ -124,6 +124,9 @@ class WaitingTree:
     def begin_pass(self, now: float) -> None:
         """Do nothing: the order is right at all times."""
 
+    def prefilled(self, tokens: int) -> None:
+        """Do nothing: the order does not age."""
+
     def add(self, state: RequestState) -> None:
         """Take in an arrival, or a request that was retracted. Cost: O(h log n), one peek."""
         assert state.arrival_seq not in self._members
@@ -196,10 +199,7 @@ class WaitingTree:
             yield self._candidate(group, waiting)
 
     def best_of_groups(self) -> Iterator[Candidate]:
-        """Yield the best request of each group, best first: one for each matched prefix.
-
-        Use it to look past what is held or does not fit. Cost: as ``candidates``.
-        """
+        """Yield the best request of each group, best first. Cost: as ``candidates``."""
         for group in self._trie.ranked_groups():
             assert group.best is not None
             yield self._candidate(group, group.best)

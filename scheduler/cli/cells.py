@@ -12,6 +12,7 @@ from scheduler.cli.loaded import Requests
 from scheduler.cli.progress import Bar
 from scheduler.cli.runs import cost_model_of, run_one, settings_of
 from scheduler.cli.workload import Rows, read_rows, seed_matters
+from scheduler.report.guard_setting import GuardSetting
 from scheduler.report.summary import Summary
 from scheduler.sim.run import check_fits
 
@@ -29,6 +30,8 @@ class CellSpec:
     rate: float | None = None
     load: float | None = None
     time_scale: float | None = None
+    guard: GuardSetting | None = None
+    """None: what the command line says, else the order's own."""
 
     def applied(self, arguments: argparse.Namespace) -> argparse.Namespace:
         """Return the command line of this cell alone."""
@@ -36,6 +39,9 @@ class CellSpec:
         own.seed = self.seed
         own.capacity_tokens = self.capacity_tokens
         own.rate, own.load, own.time_scale = self.rate, self.load, self.time_scale
+        if self.guard is not None:
+            own.guard_base_tokens = self.guard.base_tokens
+            own.guard_kappa = self.guard.kappa
         return own
 
 

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
+from scheduler.cli.options_hold import add_hold
+
 __all__ = [
     "DEFAULT_POLICIES",
     "OUTPUT_OPTIONS",
@@ -225,10 +227,12 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
 def add_order(parser: argparse.ArgumentParser) -> None:
     """Add what every order is bound by."""
     group = parser.add_argument_group("order")
+    add_hold(group)
     group.add_argument(
-        "--hold",
-        choices=("stop", "skip", "share", "off"),
-        help="what becomes of a request whose next page is being computed "
+        "--lookahead",
+        type=whole(0),
+        metavar="N",
+        help="waiting requests that do not fit and may be passed over; 0: the first blocks "
         "(default: the preset's, else the policy's)",
     )
     group.add_argument(

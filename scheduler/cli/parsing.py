@@ -33,6 +33,7 @@ from scheduler.cli.options_calibrate import add_calibrate
 from scheduler.cli.options_convert import add_convert
 from scheduler.cli.options_curve import add_curve
 from scheduler.cli.options_explain import add_explain
+from scheduler.cli.options_guards import add_guards
 from scheduler.cli.options_html import add_html
 from scheduler.cli.options_models import add_model
 from scheduler.cli.options_trace import (
@@ -100,9 +101,9 @@ def _add_compare(commands: _Commands) -> None:
 def _add_sweep(commands: _Commands) -> None:
     parser = commands.add_parser(
         "sweep",
-        help="orders x loads x capacities x seeds, and the highest rate at a latency",
-        description="Run every order at every load, capacity and seed, on all cores. The file of "
-        "--output gets one row a run, the tables go to standard output.",
+        help="orders x guards x loads x capacities x seeds, and the highest rate at a latency",
+        description="Run every order at every guard, load, capacity and seed, on all cores. The "
+        "file of --output gets one row a run, the tables go to standard output.",
     )
     _add_runs(parser)
     group = parser.add_argument_group("the grid")
@@ -114,6 +115,7 @@ def _add_sweep(commands: _Commands) -> None:
         help="KV memory in tokens (default: the workload's own, 1048576 for a trace)",
     )
     add_loads(group, several=True)
+    add_guards(group)
     group.add_argument(
         "--seeds",
         type=listed(whole(0)),

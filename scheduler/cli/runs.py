@@ -33,6 +33,7 @@ from scheduler.sim.watched_cost import WatchedCost
 __all__ = [
     "capacity_of",
     "cost_model_of",
+    "order_of",
     "presets_of",
     "run_names",
     "run_one",
@@ -111,6 +112,7 @@ def _engine(
         max_in_flight=arguments.max_in_flight,
         publish=arguments.publish,
         hold=arguments.hold,
+        lookahead=arguments.lookahead,
         guard_base_tokens=arguments.guard_base_tokens,
         guard_kappa=arguments.guard_kappa,
         waiting_aware=arguments.waiting_aware,
@@ -138,6 +140,11 @@ def run_names(arguments: argparse.Namespace, policies: Sequence[str] | None) -> 
         assert policies is not None
         return list(policies)
     return [f"{preset.name}:{name}" for preset in presets for name in policies or [preset.order]]
+
+
+def order_of(arguments: argparse.Namespace, run: str) -> str:
+    """Return the order of a run's name."""
+    return _split(arguments, run)[1]
 
 
 def _split(arguments: argparse.Namespace, run: str) -> tuple[EnginePreset, str]:

@@ -1,4 +1,4 @@
-"""`radixcache sweep`: orders x loads x capacities x seeds on all cores, and rates at a target."""
+"""`radixcache sweep`: orders x guards x loads x capacities x seeds, and rates at a target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from itertools import product
 
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, CellSpec
-from scheduler.cli.compare import introduction, runs_of
+from scheduler.cli.compare import introduction
+from scheduler.cli.guards import guarded_runs
 from scheduler.cli.html_output import check_html, write_html
 from scheduler.cli.loaded import setting_of
 from scheduler.cli.output import check_writable, emit, print_sweep, say
@@ -100,7 +101,7 @@ def _form(arguments: argparse.Namespace) -> Callable[[Sweep], str] | None:
 
 
 def _grid(arguments: argparse.Namespace) -> list[CellSpec]:
-    """Return the cells of every order, load, capacity and seed, in order of the result."""
+    """Return the cells of every order, guard, load, capacity and seed, as they are told."""
     loads: list[dict[str, float]] = [
         {axis: value}
         for axis, values in (
@@ -114,9 +115,9 @@ def _grid(arguments: argparse.Namespace) -> list[CellSpec]:
         setting = setting_of(arguments)
         loads = [{"time_scale": 1.0} if setting is None else {"rate": setting.rate}]
     return [
-        CellSpec(run=run, seed=seed, capacity_tokens=capacity, **load)
-        for capacity, load, run, seed in product(
-            _capacities(arguments), loads, runs_of(arguments), arguments.seeds
+        CellSpec(run=run, guard=guard, seed=seed, capacity_tokens=capacity, **load)
+        for capacity, load, (run, guard), seed in product(
+            _capacities(arguments), loads, guarded_runs(arguments), arguments.seeds
         )
     ]
 
@@ -126,7 +127,7 @@ def _capacities(arguments: argparse.Namespace) -> Sequence[int]:
 
 
 def _searches(arguments: argparse.Namespace, runner: CellRunner) -> list[_Search]:
-    """Return a search for each order, capacity and seed, all from one rate."""
+    """Return a search for each order, guard, capacity and seed, all from one rate."""
     target = arguments.target_ttft_p99
     if target is None:
         if "tolerance" in arguments.given:
@@ -138,12 +139,12 @@ def _searches(arguments: argparse.Namespace, runner: CellRunner) -> list[_Search
         first = runner.rate_of(CellSpec(run="", seed=arguments.seeds[0]), _FIRST_LOAD)
     return [
         _Search(
-            CellSpec(run=run, seed=seed, capacity_tokens=capacity, rate=first),
+            CellSpec(run=run, guard=guard, seed=seed, capacity_tokens=capacity, rate=first),
             target,
             arguments.tolerance,
         )
-        for seed, capacity, run in product(
-            arguments.seeds, _capacities(arguments), runs_of(arguments)
+        for seed, capacity, (run, guard) in product(
+            arguments.seeds, _capacities(arguments), guarded_runs(arguments)
         )
     ]
 
@@ -198,7 +199,11 @@ def _search(runner: CellRunner, task: _Search, bar: Bar) -> _Answer:
 
     first = _row(task.cell)
     limit = Limit(
-        policy=first.policy, capacity_tokens=first.capacity_tokens, seed=first.seed, rate=None
+        policy=first.policy,
+        capacity_tokens=first.capacity_tokens,
+        seed=first.seed,
+        guard=first.guard,
+        rate=None,
     )
     try:
         assert task.cell.rate is not None
@@ -219,10 +224,12 @@ def _judged(summary: Summary, target_s: float) -> Probe:
 
 def _row(cell: CellSpec, summary: Summary | None = None) -> SweepCell:
     assert cell.capacity_tokens is not None
+    assert cell.guard is not None
     return SweepCell(
         policy=cell.run,
         capacity_tokens=cell.capacity_tokens,
         seed=cell.seed,
+        guard=cell.guard,
         load=cell.load,
         rate=cell.rate,
         time_scale=cell.time_scale,
@@ -242,9 +249,14 @@ def _sweep(
     places = {_key(_row(cell)): place for place, cell in enumerate(grid)}
     cells = [cell for answer in made if answer.limit is None for cell in answer.cells]
     cells.sort(key=lambda cell: places[_key(cell)])
-    runs, capacities = runs_of(arguments), _capacities(arguments)
+    runs, capacities = guarded_runs(arguments), _capacities(arguments)
     found = [(answer.limit, answer.cells) for answer in made if answer.limit is not None]
-    found.sort(key=lambda f: (capacities.index(f[0].capacity_tokens), runs.index(f[0].policy)))
+    found.sort(
+        key=lambda f: (
+            capacities.index(f[0].capacity_tokens),
+            runs.index((f[0].policy, f[0].guard)),
+        )
+    )
     return Sweep(
         cells=[*cells, *(cell for _, probes in found for cell in probes)],
         command=command_line(arguments),
@@ -257,7 +269,7 @@ def _sweep(
 
 def _key(cell: SweepCell) -> tuple[object, ...]:
     return (
-        *(cell.policy, cell.capacity_tokens, cell.seed),
+        *(cell.policy, cell.guard, cell.capacity_tokens, cell.seed),
         *(cell.load, cell.rate, cell.time_scale),
     )
 

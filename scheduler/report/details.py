@@ -10,10 +10,8 @@ from statistics import NormalDist
 from scheduler.report.metrics import Run, percentile
 from scheduler.report.recorder import Recorder
 
-__all__ = ["CACHED_FROM_SHARE", "NAMED_QUANTILES", "RunDetails", "Waits", "details_of"]
+__all__ = ["NAMED_QUANTILES", "RunDetails", "Waits", "details_of"]
 
-CACHED_FROM_SHARE = 0.5
-"""A prompt counts as mostly cached when at least this share of it was a hit."""
 NAMED_QUANTILES = (0.01, 0.10, 0.25, 0.50, 0.75, 0.90, 0.99, 0.999)
 """Quantiles that are among ``ttft_quantiles`` where there are requests enough to have them."""
 
@@ -64,11 +62,11 @@ def details_of(run: Run) -> RunDetails:
     span = recorder.span_s
     start, stop = span if span is not None else (0.0, 0.0)
     bin_s = (stop - start) / _BINS
-    cached, computed = _by_share(recorder)
+    waits = run.ttft_by_cached_share_s
     return RunDetails(
         ttft_quantiles=_quantiles(run.ttft_s),
-        mostly_cached=Waits.of(cached),
-        mostly_computed=Waits.of(computed),
+        mostly_cached=Waits.of(waits.mostly_cached),
+        mostly_computed=Waits.of(waits.mostly_computed),
         bin_s=bin_s,
         waiting=tuple(_waiting(recorder, start, bin_s)) if bin_s else (),
         hit_rates=tuple(_hit_rates(recorder, start, bin_s)) if bin_s else (),
@@ -89,23 +87,6 @@ def _quantiles(ordered: Sequence[float]) -> tuple[tuple[float, float], ...]:
     )
     found = ((share, percentile(ordered, share)) for share in sorted(shares))
     return tuple((share, value) for share, value in found if value is not None)
-
-
-def _by_share(recorder: Recorder) -> tuple[list[float], list[float]]:
-    """Return sorted times to first token: of prompts mostly cached, and of the others."""
-    cached: list[float] = []
-    computed: list[float] = []
-    for token, arrival, hit, prompt in zip(
-        recorder.first_token_s,
-        recorder.submitted_s,
-        recorder.hit_tokens,
-        recorder.prompt_tokens,
-        strict=True,
-    ):
-        if not math.isnan(token) and not math.isnan(hit):
-            group = cached if hit >= CACHED_FROM_SHARE * prompt else computed
-            group.append(token - arrival)
-    return sorted(cached), sorted(computed)
 
 
 def _waiting(recorder: Recorder, start: float, bin_s: float) -> list[float]:

@@ -13,6 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from scheduler.report.cached_share import (
+    CACHED_FROM_SHARE,
+    TtftByCachedShare,
+    ttft_by_cached_share,
+)
 from scheduler.report.recorder import Recorder
 from scheduler.report.stability import LoadJudgement, Verdict, drain_rate, judge_load
 
@@ -42,6 +47,11 @@ class Run:
     def ttft_s(self) -> list[float]:
         """Sorted first token - arrival, of requests that got one."""
         return _sorted_differences(self.recorder.first_token_s, self.recorder.submitted_s)
+
+    @cached_property
+    def ttft_by_cached_share_s(self) -> TtftByCachedShare:
+        """The same, apart for requests mostly cached and mostly computed."""
+        return ttft_by_cached_share(self.recorder)
 
     @cached_property
     def e2e_s(self) -> list[float]:
@@ -189,6 +199,11 @@ def _overtake(run: Run) -> Value:
     return None if most is None else int(most)
 
 
+def _bound(run: Run) -> Value:
+    most = _largest(run.recorder.bound_tokens)
+    return None if most is None else int(most)
+
+
 def _latency(what: str, title: str, formula: str, stretches: bool) -> Iterable[Metric]:
     """Make the mean, percentiles and maximum of one kind of seconds."""
     of: Callable[[Run], list[float]] = {
@@ -210,6 +225,33 @@ def _latency(what: str, title: str, formula: str, stretches: bool) -> Iterable[M
             f"{title}: {long} over the requests that have one.",
             lambda run, of=of, shape=shape: shape(of(run)),  # type: ignore[misc]
             decimals, stretches, simulated=True,
+        )  # fmt: skip
+
+
+def _waits(group: Literal["cached", "computed"], sign: str) -> Iterable[Metric]:
+    """Make the size and the times to first token of one group of requests."""
+
+    def ttft_s(run: Run) -> list[float]:
+        waits = run.ttft_by_cached_share_s
+        return waits.mostly_cached if group == "cached" else waits.mostly_computed
+
+    which = f"hit {sign} {CACHED_FROM_SHARE:g} n"
+    yield Metric(
+        f"mostly_{group}_requests", f"mostly {group}", "requests", f"requests with {which}",
+        f"Requests that were mostly {group}, by their hit at the first admission, and got a "
+        "token.", lambda run: len(ttft_s(run)),
+    )  # fmt: skip
+    shapes: list[tuple[str, str, Callable[[list[float]], float | None]]] = [
+        ("mean", "mean", _mean),
+        ("p99", "99th percentile", lambda v: percentile(v, 0.99)),
+    ]
+    for short, long, shape in shapes:
+        yield Metric(
+            f"mostly_{group}_ttft_{short}_s", f"{group} {short}", "s",
+            f"{long} of (first token - arrival), {which}",
+            f"Time to first token of mostly {group} requests: {long}.",
+            lambda run, shape=shape: shape(ttft_s(run)),  # type: ignore[misc]
+            2, stretches=True, simulated=True,
         )  # fmt: skip
 
 
@@ -283,6 +325,8 @@ METRICS: tuple[Metric, ...] = (
         lambda run: ratio(run.recorder.running_request_s, run.recorder.busy_s), 1, simulated=True,
     ),
     *_latency("ttft", "Time to first token", "first token - arrival", stretches=True),
+    *_waits("computed", "<"),
+    *_waits("cached", ">="),
     *_latency(
         "tpot", "Time per output token", "(end - first token) / (outputs - 1)", stretches=False
     ),
@@ -305,6 +349,17 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "overtaken_bound_share", "of bound", "share", "max of overtaken(r) / B_r",
         "The largest overtake against the bound it was promised; at most 1.", _overtake_share, 1,
+    ),
+    Metric(
+        "bound_max_tokens", "bound max", "tokens", "max of B_r",
+        "Most tokens of later arrivals that any request was told may go before it.",
+        _bound, stretches=True,
+    ),
+    Metric(
+        "bound_max_s", "bound max", "s", "max of B_r / prefill rate",
+        "The same in seconds of prefill at the cost model's rate (attention apart): what later "
+        "arrivals may put before a request, not how long it waits.",
+        lambda run: _largest(run.recorder.bound_s), 2, stretches=True, simulated=True,
     ),
     Metric(
         "prefill_tokens", "prefilled", "tokens", "sum of prefill tokens of all steps",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.report.document import csv_text, json_text
+from scheduler.report.guard_setting import UNBOUNDED, GuardSetting
 from scheduler.report.metrics import METRICS
 from scheduler.report.summary import Assumption, Summary, metrics_as_dict, summary_as_dict
 
@@ -22,6 +24,7 @@ class SweepCell:
     policy: str
     capacity_tokens: int
     seed: int
+    guard: GuardSetting = UNBOUNDED
     load: float | None = None
     """Load relative to the DFS optimum."""
     rate: float | None = None
@@ -43,6 +46,7 @@ class Limit:
     seed: int
     rate: float | None
     """None: no rate that was tried."""
+    guard: GuardSetting = UNBOUNDED
     at_least: bool = False
     """No rate failed: the runs are too short to find the limit."""
     error: str | None = None
@@ -63,10 +67,24 @@ class Sweep:
         """Tell whether a cell is the probe that a limit rests on."""
         return bool(cell.meets_target) and any(
             limit.rate == cell.rate
-            and (limit.policy, limit.capacity_tokens, limit.seed)
-            == (cell.policy, cell.capacity_tokens, cell.seed)
+            and (limit.policy, limit.guard, limit.capacity_tokens, limit.seed)
+            == (cell.policy, cell.guard, cell.capacity_tokens, cell.seed)
             for limit in self.limits
         )
+
+    def labels(self) -> Mapping[tuple[str, GuardSetting], str]:
+        """Return what to call each order under each guard, in order.
+
+        The guard stands behind the order's name where it ran under several.
+        """
+        pairs = dict.fromkeys(
+            (row.policy, row.guard) for part in (self.cells, self.limits) for row in part
+        )
+        guards = Counter(policy for policy, _ in pairs)
+        return {
+            (policy, guard): f"{policy} {guard.label}" if guards[policy] > 1 else policy
+            for policy, guard in pairs
+        }
 
 
 def sweep_to_csv(sweep: Sweep) -> str:
@@ -106,6 +124,7 @@ def sweep_to_json(sweep: Sweep) -> str:
             {
                 "policy": limit.policy,
                 "capacity_tokens": limit.capacity_tokens,
+                **_bound(limit.guard),
                 "seed": limit.seed,
                 "rate_requests_per_s": limit.rate,
                 "at_least": limit.at_least,
@@ -130,6 +149,7 @@ def _place(sweep: Sweep, cell: SweepCell) -> dict[str, Assumption]:
     return {
         "policy": cell.policy,
         "capacity_tokens": cell.capacity_tokens,
+        **_bound(cell.guard),
         "load": cell.load,
         "rate_requests_per_s": cell.rate,
         "time_scale": cell.time_scale,
@@ -142,4 +162,12 @@ def _place(sweep: Sweep, cell: SweepCell) -> dict[str, Assumption]:
         "error": cell.error,
         "calibrated": summary.calibrated if summary else None,
         "optimal_exact": summary.optimal_exact if summary else None,
+    }
+
+
+def _bound(guard: GuardSetting) -> dict[str, Assumption]:
+    """Return the columns of a guard: nothing in them where it bounds nothing."""
+    return {
+        "guard_base_tokens": int(guard.base_tokens) if guard.bounded else None,
+        "guard_kappa": guard.kappa if guard.bounded else None,
     }

@@ -1,17 +1,19 @@
-"""The tables of a sweep: one a capacity and load, and the highest rate at a target."""
+"""The tables of a sweep: one a capacity and load, what guards cost, the highest rates."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from textwrap import wrap
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from scheduler.report.guard_setting import GuardSetting
+from scheduler.report.guard_trade import GuardRow, GuardTrade, guard_trades
 from scheduler.report.metrics import Metric, metric
 from scheduler.report.summary import EXTRAPOLATED, Summary
 from scheduler.report.sweep import Limit, Sweep, SweepCell
 
-__all__ = ["SweepTable", "render_sweep", "sweep_notes", "sweep_tables"]
+__all__ = ["SweepTable", "place_said", "render_sweep", "sweep_notes", "sweep_tables"]
 
 _COLUMNS = (
     "optimal_reached_share",
@@ -28,9 +30,12 @@ _LIMIT_COLUMNS = (
     "ttft_max_s",
     "utilisation_share",
 )
+_GUARD_COLUMNS = ("cold_hit_rate_share", "ttft_p99_s", "ttft_max_s", "overtaken_max_tokens")
 _UNIT_SHOWN = {"share": "%", "requests/s": "req/s", "s": "s"}
 _OVER = "(over)"
 _WIDTH = 88
+
+Labels: TypeAlias = Mapping[tuple[str, GuardSetting], str]
 
 
 class SweepTable(NamedTuple):
@@ -57,19 +62,21 @@ def render_sweep(sweep: Sweep) -> str:
 
 
 def sweep_tables(sweep: Sweep) -> list[SweepTable]:
-    """Return a table for each capacity and load of the grid, then that of the limits.
+    """Return a table for each capacity and load of the grid, those of guards, and the limits.
 
     Cells of several seeds are one row: their mean, and ± their sample standard deviation.
     """
     grid = [cell for cell in sweep.cells if cell.meets_target is None]
+    labels = sweep.labels()
     tables = [
-        _grid_table(cells)
+        _grid_table(cells, labels)
         for cells in _grouped(
             grid, lambda cell: (cell.capacity_tokens, cell.load, cell.rate, cell.time_scale)
         )
     ]
+    tables += [_guard_table(trade) for trade in guard_trades(grid)]
     if sweep.limits:
-        tables.append(_limit_table(sweep))
+        tables.append(_limit_table(sweep, labels))
     return tables
 
 
@@ -86,6 +93,12 @@ def sweep_notes(sweep: Sweep) -> list[str]:
             f"{_OVER} = OVERLOADED: the queue grows without end and seconds would measure the "
             "trace's length; drain is the rate it could sustain. OVERLOADED 1/3: for one of "
             "three seeds. The rows of --output have all numbers."
+        )
+    if guard_trades(cell for cell in sweep.cells if cell.meets_target is None):
+        notes.append(
+            "A guard B0+KAPPA lets later arrivals put B0 tokens + KAPPA of the backlog at arrival "
+            "before a request; inf: no bound. Changes are against the loosest guard"
+            f"{', seed by seed' if seeds > 1 else ''}; 0+0 is arrival order."
         )
     if sweep.target_ttft_p99_s is not None and sweep.tolerance is not None:
         notes.append(
@@ -128,52 +141,79 @@ def _grouped(
     return list(groups.values())
 
 
-def _grid_table(cells: Sequence[SweepCell]) -> SweepTable:
+def _grid_table(cells: Sequence[SweepCell], labels: Labels) -> SweepTable:
     shown = [metric(name) for name in _COLUMNS]
     rows = [*_heads("verdict", "", shown)]
-    for group in _grouped(cells, lambda cell: cell.policy):
+    for group in _grouped(cells, lambda cell: (cell.policy, cell.guard)):
         runs = [cell.summary for cell in group if cell.summary is not None]
         failed = len(group) - len(runs)
         verdict = f"{failed} FAILED" if failed else _verdict(runs)
-        rows.append([group[0].policy, verdict, *(_cell(m, runs) for m in shown)])
+        label = labels[group[0].policy, group[0].guard]
+        rows.append([label, verdict, *(_cell(m, runs) for m in shown)])
     return SweepTable(_title(cells), rows)
 
 
 def _title(cells: Sequence[SweepCell]) -> str:
-    first = cells[0]
-    if first.load is not None:
-        at = f"load {first.load:g} of what the DFS optimum could carry"
-    elif first.rate is not None:
-        at = f"{first.rate:g} requests/s"
-    else:
-        at = f"time scale {1.0 if first.time_scale is None else first.time_scale:g}"
-    runs = [cell.summary for cell in cells if cell.summary is not None]
+    # What is offered, and the optimum, are the same for all runs of a seed.
+    by_seed = {cell.seed: cell.summary for cell in cells if cell.summary is not None}
+    runs = list(by_seed.values())
     offered = _cell(metric("offered_requests_per_s"), runs)
     optimum = _cell(metric("optimal_hit_rate_share"), runs)
-    return (
-        f"{first.capacity_tokens:,} tokens of KV memory, {at}\n"
-        f"{offered} requests/s offered, DFS-optimal hit rate {optimum} %"
-    )
+    return f"{place_said(cells[0])}\n{offered} requests/s offered, DFS-optimal hit rate {optimum} %"
 
 
-def _limit_table(sweep: Sweep) -> SweepTable:
+def place_said(cell: SweepCell) -> str:
+    """Say which memory and load a cell has."""
+    if cell.load is not None:
+        at = f"load {cell.load:g} of what the DFS optimum could carry"
+    elif cell.rate is not None:
+        at = f"{cell.rate:g} requests/s"
+    else:
+        at = f"time scale {1.0 if cell.time_scale is None else cell.time_scale:g}"
+    return f"{cell.capacity_tokens:,} tokens of KV memory, {at}"
+
+
+def _guard_table(trade: GuardTrade) -> SweepTable:
+    """Return the guards of an order from the loosest on, each with what it changes."""
+    shown = [metric(name) for name in _GUARD_COLUMNS]
+    heads = [m.header for m in shown]
+    rows = [
+        ["guard", heads[0], "change", heads[1], "change", heads[2], "change", heads[3]],
+        ["tok + of backlog", "%", "points", "s", "%", "s", "%", "tok"],
+        *(_guard_row(row, shown) for row in trade.rows),
+    ]
+    title = f"{trade.place.policy}: hit lost against p99 won, by guard"
+    return SweepTable(f"{title}\n{place_said(trade.place)}", rows)
+
+
+def _guard_row(row: GuardRow, shown: Sequence[Metric]) -> list[str]:
+    hit, p99, largest, overtaken = (_cell(m, row.runs) for m in shown)
+    changes = [
+        _OVER if values and row.overloaded else _change(values, 100, 1)
+        for values in (row.ttft_p99_changes, row.ttft_max_changes)
+    ]
+    points = _change(row.hit_points, 1, 2)
+    return [row.guard.label, hit, points, p99, changes[0], largest, changes[1], overtaken]
+
+
+def _limit_table(sweep: Sweep, labels: Labels) -> SweepTable:
     shown = [metric(name) for name in _LIMIT_COLUMNS]
     rows = [*_heads("KV memory", "tok", shown)]
     rows[0].insert(2, "highest rate")
     rows[1].insert(2, "req/s")
-    groups: dict[tuple[int, str], list[Limit]] = {}
+    groups: dict[tuple[int, str, GuardSetting], list[Limit]] = {}
     for limit in sweep.limits:
-        groups.setdefault((limit.capacity_tokens, limit.policy), []).append(limit)
-    for (capacity, policy), limits in groups.items():
+        groups.setdefault((limit.capacity_tokens, limit.policy, limit.guard), []).append(limit)
+    for (capacity, policy, guard), limits in groups.items():
         runs = [
             cell.summary
             for cell in sweep.cells
-            if (cell.capacity_tokens, cell.policy) == (capacity, policy)
+            if (cell.capacity_tokens, cell.policy, cell.guard) == (capacity, policy, guard)
             and sweep.is_limit(cell)
             and cell.summary is not None
         ]
         cells = [_cell(m, runs) for m in shown]
-        rows.append([policy, f"{capacity:,}", _rate(limits), *cells])
+        rows.append([labels[policy, guard], f"{capacity:,}", _rate(limits), *cells])
     return SweepTable(
         f"Highest rate with p99 TTFT <= {sweep.target_ttft_p99_s:g} s, and the run at it", rows
     )
@@ -209,6 +249,14 @@ def _cell(shown: Metric, runs: Sequence[Summary]) -> str:
     scale = 100 if shown.unit == "share" else 1
     known = [v * scale for run in runs if (v := run.values[shown.name]) is not None]
     return _spread(known, shown.decimals) if known else "-"
+
+
+def _change(values: Sequence[float], scale: float, decimals: int) -> str:
+    """Return the mean of differences with its sign, and their spread."""
+    if not values:
+        return "-"
+    scaled = [scale * value for value in values]
+    return ("+" if statistics.fmean(scaled) > 0 else "") + _spread(scaled, decimals)
 
 
 def _spread(values: Sequence[float], decimals: int) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scheduler.report.cached_share import CACHED_FROM_SHARE
 from scheduler.report.metrics import METRICS, Metric, metric
 from scheduler.report.summary import EXTRAPOLATED, Summary
 
@@ -25,6 +26,7 @@ __all__ = [
     "shown_verdict",
 ]
 
+_WHO_WAITED = ("mostly_computed_ttft_p99_s", "mostly_cached_ttft_p99_s")
 DEFAULT_COLUMNS: tuple[str, ...] = (
     "cold_hit_rate_share",
     "warm_hit_rate_share",
@@ -43,6 +45,7 @@ DEFAULT_COLUMNS: tuple[str, ...] = (
     "e2e_mean_s",
     "e2e_p99_s",
     "output_tokens_per_s",
+    *_WHO_WAITED,
     "overtaken_max_tokens",
     "evicted_tokens",
     "recomputed_tokens",
@@ -192,6 +195,11 @@ def notes_on_runs(summaries: Sequence[Summary], columns: Sequence[str]) -> list[
         notes.append(
             "No request ever waited (queue max 0), so there was nothing to order: the orders "
             "differ at a higher --rate or --load."
+        )
+    if any(name in columns for name in _WHO_WAITED):
+        notes.append(
+            "computed p99, cached p99: TTFT of the requests of whose prompt less than "
+            f"{CACHED_FROM_SHARE:.0%}, or at least that, was cached at their first admission."
         )
     timed = any(metric(name).simulated for name in columns)
     if timed and not all(summary.calibrated for summary in summaries):

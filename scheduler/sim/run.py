@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from radixcache import EvictionPolicy, KeyKind, NullCache, PagePool, PrefixCache, RadixCache
 from radixcache.errors import ConfigError
@@ -91,7 +92,10 @@ def check_fits(requests: Iterable[Request], runs: Sequence[RunSettings]) -> None
 def build_scheduler(
     settings: RunSettings, policy: SchedulePolicy | str, cache: PrefixCache | None = None
 ) -> Scheduler:
-    """Return a fresh scheduler on a fresh pool and cache, or on an empty one that is given."""
+    """Return a fresh scheduler on a fresh pool and cache, or on an empty one that is given.
+
+    Bounds are told in seconds by the cost model's rate, unless the configuration has its own.
+    """
     page_size = settings.scheduler.page_size
     if cache is not None:
         pass
@@ -100,7 +104,10 @@ def build_scheduler(
     else:
         cache = RadixCache(page_size, kind=settings.kind, policy=settings.eviction)
     pool = PagePool(settings.capacity_pages)
-    return Scheduler(cache, pool, settings.scheduler, policy=policy)
+    config = settings.scheduler
+    if config.prefill_tokens_per_s is None and settings.cost.prefill_tokens_per_s < inf:
+        config = replace(config, prefill_tokens_per_s=settings.cost.prefill_tokens_per_s)
+    return Scheduler(cache, pool, config, policy=policy)
 
 
 def run_policy(

@@ -24,7 +24,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
 ]  # fmt: skip
-SHOWN = ("overloaded", "hostile", "sweep", "curve", "explanation")
+SHOWN = ("overloaded", "hostile", "sweep", "sweep of guards", "curve", "explanation")
 SCHEMES = ("light", "dark")
 WIDTHS = (360, 1280)
 

@@ -27,11 +27,13 @@ def prefill_work(
     kind: KeyKind,
     hold: HoldMode,
     publish: PublishMode,
+    policy: str = "lpm",
 ) -> int:
     scheduler = Scheduler(
         RadixCache(page_size, kind=kind),
         PagePool(capacity_tokens // page_size),
         SchedulerConfig(page_size=page_size, guard_base_tokens=inf, hold=hold, publish=publish),
+        policy=policy,
     )
     for request in requests:
         scheduler.submit(replace(request, max_new_tokens=1, cache_output="none"), 0.0)
@@ -49,6 +51,13 @@ def prefill_work(
 def test_few_shot(capacity_tokens: int, hold: HoldMode, publish: PublishMode) -> None:
     requests = list(few_shot(0, requests=600))
     work = prefill_work(requests, 64, capacity_tokens, KeyKind.TOKENS, hold, publish)
+    assert work == optimal_prefill(requests, 64).prefill_tokens
+
+
+def test_ties_that_age_reach_it_too() -> None:
+    requests = list(few_shot(0, requests=600))
+    mode: tuple[HoldMode, PublishMode] = ("stop", "complete")
+    work = prefill_work(requests, 64, 4096, KeyKind.TOKENS, *mode, "lpm-aged-ties")
     assert work == optimal_prefill(requests, 64).prefill_tokens
 
 

@@ -29,6 +29,7 @@ def ask(seq: int, at: float, prompt_tokens: int = 100) -> Any:
         output_tokens=0,
         overtaken_tokens=0,
         bound_tokens=None,
+        bound_s=None,
     )
 
 

@@ -11,6 +11,7 @@ from scheduler.analysis.curve_report import curve_report
 from scheduler.analysis.explanation import explain
 from scheduler.analysis.explanation_html import explanation_page
 from scheduler.analysis.touches import TouchRule
+from scheduler.report.guard_setting import GuardSetting
 from scheduler.report.html.compare_page import compare_report
 from scheduler.report.html.page import render_html
 from scheduler.report.html.sweep_page import sweep_report
@@ -125,6 +126,22 @@ PAGES: dict[str, Callable[[], str]] = {
     ),
     "sweep by memory": lambda: swept(
         *(cell("fcfs", 0, runs("a")[0], capacity=c) for c in (64, 4_096))
+    ),
+    "sweep of guards": lambda: swept(
+        *(
+            cell("lpm", 0, run, rate=rate, guard=GuardSetting(base, 0.0))
+            for rate in (1.0, 2.0)
+            for base, run in zip((0, 8_192), runs("a", "b"), strict=True)
+        ),
+        cell("lpm", 0, overloaded("c"), rate=1.0, guard=GuardSetting(512, 0.5)),
+        cell("fcfs", 0, runs("a")[0], rate=1.0),
+        cell("lpm", 0, runs("a")[0], rate=3.0, guard=GuardSetting(0, 0.0), meets_target=True),
+        target_ttft_p99_s=5.0,
+        tolerance=0.02,
+        limits=[
+            Limit(policy="lpm", capacity_tokens=64, seed=0, rate=rate, guard=GuardSetting(base, 0))
+            for base, rate in ((0, 3.0), (8_192, 2.0))
+        ],
     ),
     "curve": curve,
     "explanation": explanation,

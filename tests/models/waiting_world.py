@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from radixcache import DEFAULT_NAMESPACE, Namespace, PrefixHandle, PrefixKey, RadixCache
+from scheduler.orders import (
+    LOF,
+    AgedTiesLPM,
+    CoveredFirstLPM,
+    Prioritized,
+    RandomOrder,
+    ThroughputLPM,
+)
 from scheduler.policies import FCFS, LPM, SPF, SchedulePolicy, SortKey
 from scheduler.request import Request, RequestState
 from scheduler.waiting_queue import Candidate
@@ -29,9 +38,15 @@ class LinearAging(SchedulePolicy):
         return (2 * within_key[0] - matched_tokens, within_key[0])
 
 
-POLICIES: dict[str, type[SchedulePolicy]] = {
-    policy.name: policy for policy in (LPM, SPF, FCFS, LinearAging)
+POLICIES: dict[str, Callable[[], SchedulePolicy]] = {
+    **{
+        policy.name: policy
+        for policy in (LPM, SPF, FCFS, LinearAging, ThroughputLPM, CoveredFirstLPM, AgedTiesLPM)
+    },
+    **{policy.name: policy for policy in (LOF, RandomOrder)},
+    "priority+lpm": lambda: Prioritized(LPM()),
 }
+"""Every key that the tree serves exactly."""
 
 
 @dataclass(slots=True)
@@ -72,7 +87,8 @@ class WaitingWorld:
             rid=f"r{self.arrivals}",
             key=PrefixKey(tokens, namespace),
             prompt_tokens=len(tokens),
-            max_new_tokens=4,
+            max_new_tokens=1 + self.arrivals * 7 % 5,
+            priority=self.arrivals * 5 % 3 - 1,
             max_match_tokens=max_match,
         )
         state = RequestState(

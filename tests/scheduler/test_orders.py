@@ -11,6 +11,7 @@ from scheduler.orders import (
     HRRN,
     KLPM,
     LOF,
+    AgedTiesLPM,
     CoveredFirstLPM,
     DFSWeight,
     LPMAging,
@@ -21,6 +22,7 @@ from scheduler.orders import (
 from scheduler.policies import LPM, SchedulePolicy
 from scheduler.request import Request, RequestState
 from scheduler.waiting_tree import WaitingTree
+from tests.models.scheduler_driver import SchedulerDriver
 
 
 def queue_of(policy: SchedulePolicy, *cached: list[int], hold: bool = False) -> WaitingTree:
@@ -129,14 +131,52 @@ def test_hrrn_weighs_the_wait_against_the_work() -> None:
     other = wait(queue, 1, [8] * 6)
     assert order(queue) == [0, 1]
     queue.admit(other, 0)
+    queue.prefilled(6)
     wait(queue, 2, [1, 2, 3, 4])
     wait(queue, 3, [7] * 5)
     # The first has waited for 6 tokens, the others for none.
     assert order(queue) == [0, 2, 3]
-    leader = wait(queue, 4, [6, 6])
-    queue.admit(leader, 0)
+    before = queue.changes
+    queue.prefilled(2)
+    assert queue.changes != before  # whoever found nobody to pick looks again
     # 8/10, 2/1, 2/5
     assert order(queue) == [2, 0, 3]
+    queue.check()
+
+
+def test_hrrn_counts_chunks_as_they_are_planned() -> None:
+    d = SchedulerDriver(400, policy="hrrn", chunk_tokens=7, max_running=3)
+    rng = random.Random(3)
+    processed, at_arrival = 0, {}
+    for n in range(60):
+        rid = f"r{n}"
+        tokens = [rng.choice((1, 1, 2)) for _ in range(rng.randrange(1, 30))]
+        at_arrival[rid] = processed
+        d.submit(rid, tokens, max_new_tokens=rng.randrange(1, 4))
+        ranks = []
+        for candidate in d.scheduler.queue.candidates():
+            state = candidate.state
+            uncached = state.prefill_tokens - candidate.matched_tokens
+            ranks.append((-(processed - at_arrival[state.rid]) / uncached, state.arrival_seq))
+        assert ranks == sorted(ranks)
+        processed += d.step().prefill_tokens
+    assert processed > 300
+
+
+def test_ties_that_age_let_a_long_prompt_go_once_it_has_waited_four_times_its_excess() -> None:
+    queue = queue_of(AgedTiesLPM(), [1, 2, 3])
+    wait(queue, 0, [1, 2, 3, *range(50, 60)])  # 10 uncached
+    wait(queue, 1, [1, 2, 3, *range(60, 64)])
+    wait(queue, 2, [9])
+    assert order(queue) == [1, 0, 2]  # of one time: as lpm
+    queue.prefilled(23)
+    wait(queue, 3, [1, 2, 3, *range(70, 74)])  # 6 uncached less, 23 tokens later
+    assert order(queue) == [1, 3, 0, 2]
+    queue.prefilled(2)
+    wait(queue, 4, [1, 2, 3, *range(80, 84)])  # 25 tokens later
+    assert order(queue) == [1, 3, 0, 4, 2]
+    wait(queue, 5, [1, 2, 3, 4, 5])  # nothing to compute but 2, and 25 tokens later
+    assert order(queue) == [1, 5, 3, 0, 4, 2]
     queue.check()
 
 
@@ -176,7 +216,8 @@ def test_dlpm_serves_clients_by_turns() -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", [LPMAging(), KLPM(3), HRRN(), DFSWeight(), DLPM(quantum=3), CoveredFirstLPM()]
+    "policy",
+    [LPMAging(), AgedTiesLPM(), KLPM(3), HRRN(), DFSWeight(), DLPM(quantum=3), CoveredFirstLPM()],
 )
 def test_no_order_loses_a_request(policy: SchedulePolicy) -> None:
     rng = random.Random(5)

@@ -86,5 +86,5 @@ TestTreeAgainstModel = TreeAgainstModel.TestCase
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @pytest.mark.parametrize("hold", [True, False])
 def test_a_seeded_run_agrees_with_the_model(policy: str, hold: bool) -> None:
-    done = run_episode(20_000, 2, policy, hold, 600)
-    assert done.total() == 600
+    done = run_episode(20_000, 2, policy, hold, 300)
+    assert done.total() == 300

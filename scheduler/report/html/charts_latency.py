@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from scheduler.report.details import CACHED_FROM_SHARE, NAMED_QUANTILES, Waits
+from scheduler.report.cached_share import CACHED_FROM_SHARE
+from scheduler.report.details import NAMED_QUANTILES, Waits
 from scheduler.report.html.axes import Frame, x_axis, y_axis
 from scheduler.report.html.figure import Canvas, Column, DataTable, Definition, Figure, defined
 from scheduler.report.html.scale import LogScale, QuantileScale

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import TypeVar
 
+from scheduler.report.guard_trade import GuardTrade, guard_trades
+from scheduler.report.html.charts_guards import guard_figure
 from scheduler.report.html.charts_hit_rate import HitRate, hit_rate_figure
 from scheduler.report.html.charts_sweep import (
     Axis,
@@ -21,21 +24,24 @@ from scheduler.report.html.text import amount, seconds
 from scheduler.report.metrics import METRICS
 from scheduler.report.summary import Summary
 from scheduler.report.sweep import Limit, Sweep, SweepCell
-from scheduler.report.sweep_table import sweep_notes, sweep_tables
+from scheduler.report.sweep_table import place_said, sweep_notes, sweep_tables
 
 __all__ = ["sweep_report"]
 
+_MOST_SAID = 3
 Item = TypeVar("Item")
 
 
 def sweep_report(sweep: Sweep, *, subject: str, notes: Sequence[str] = ()) -> HtmlReport:
     """Return the report of a sweep of which at least one run did not fail."""
     grid = [cell for cell in sweep.cells if cell.meets_target is None]
-    sections = [*_trends(grid), *_limits(sweep)]
+    named = _labelled(sweep)
+    trends = _trends([cell for cell in named.cells if cell.meets_target is None])
+    sections = [*trends, *_guards(guard_trades(grid)), *_limits(named)]
     return HtmlReport(
         title="Scheduling orders under load",
         subject=subject,
-        summary=_findings(sweep),
+        summary=[*_findings(named), *_guard_findings(guard_trades(grid))],
         command=sweep.command,
         version=sweep.version,
         notes=[*notes, *(" ".join(note.split()) for note in sweep_notes(sweep))],
@@ -48,6 +54,16 @@ def sweep_report(sweep: Sweep, *, subject: str, notes: Sequence[str] = ()) -> Ht
                 definitions=[Definition(m.header, m.formula, m.doc) for m in METRICS],
             ),
         ],
+    )
+
+
+def _labelled(sweep: Sweep) -> Sweep:
+    """Return the sweep with each order under each of several guards as an order of its own."""
+    labels = sweep.labels()
+    return replace(
+        sweep,
+        cells=[replace(cell, policy=labels[cell.policy, cell.guard]) for cell in sweep.cells],
+        limits=[replace(row, policy=labels[row.policy, row.guard]) for row in sweep.limits],
     )
 
 
@@ -175,6 +191,34 @@ def _one_place(cells: Sequence[SweepCell]) -> Figure:
         ceiling=_mean_of(cells, "ceiling_hit_rate_share"),
         exact=exact,
     )
+
+
+def _guards(trades: Sequence[GuardTrade]) -> list[Section]:
+    """Draw what guards cost and win, a picture for each memory and load."""
+    places: dict[str, list[GuardTrade]] = {}
+    for trade in trades:
+        places.setdefault(place_said(trade.place), []).append(trade)
+    figures = [
+        guard_figure(f"guards-{i}", own, about=about)
+        for i, (about, own) in enumerate(places.items(), start=1)
+    ]
+    return [Section("guards", "What guards cost and win", figures=figures)] if figures else []
+
+
+def _guard_findings(trades: Sequence[GuardTrade]) -> list[str]:
+    """Say for each order which guard has the shortest p99, and what that costs."""
+    said = []
+    for trade in trades[:_MOST_SAID]:
+        timed = [row for row in trade.rows if not row.overloaded and row.ttft_p99_changes]
+        if timed:
+            best = min(timed, key=lambda row: fmean(row.ttft_p99_changes))
+            said.append(
+                f"Of the guards of {trade.place.policy}, {best.guard.label} has the shortest p99 "
+                f"TTFT ({place_said(trade.place)}): {100 * fmean(best.ttft_p99_changes):+.1f} % "
+                f"against {trade.rows[0].guard.label}, at {fmean(best.hit_points):+.2f} points of "
+                "hit rate."
+            )
+    return said
 
 
 def _highest(limits: Sequence[Limit]) -> list[HighestRate]:

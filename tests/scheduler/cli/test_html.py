@@ -88,6 +88,23 @@ def test_a_sweep_writes_rows_tables_and_a_report(
     assert "--html" not in drawn.text
 
 
+def test_a_sweep_of_guards_draws_what_they_cost_and_win(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "report.html"
+    sweep = ("sweep", *SMALL, "--policies", "fcfs,lpm", "--rates", "8", "--jobs", "1")
+    assert run(capsys, *sweep, "--guards", "0:0,inf:0", "--html", path).code == 0
+    drawn = page(path)
+    assert drawn.unclosed == []
+    (table,) = (rows for name, rows in drawn.tables.items() if name.startswith("Guards against"))
+    assert [row[:2] for row in table[1:]] == [["lpm", "inf"], ["lpm", "0+0"]]
+    assert "What guards cost and win" in drawn.text
+    assert "lpm 0+0" in drawn.text
+    plain = tmp_path / "plain.html"
+    assert run(capsys, *sweep, "--html", plain).code == 0
+    assert "What guards cost" not in page(plain).text
+
+
 def test_a_curve_is_printed_and_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     plain = run(capsys, *CURVE)

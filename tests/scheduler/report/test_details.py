@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.report.details import CACHED_FROM_SHARE, NAMED_QUANTILES, details_of
+from scheduler.report.cached_share import CACHED_FROM_SHARE
+from scheduler.report.details import NAMED_QUANTILES, details_of
 from scheduler.report.metrics import Run, percentile
 from scheduler.report.recorder import Recorder
 from scheduler.report.summary import summarize, to_csv, to_json

@@ -37,7 +37,7 @@ def small_run() -> Run:
     recorder.on_step(step(10.0, 4.0, prefill_tokens=20, running=1, waiting=1))
     recorder.on_finish(
         ended(states[1], 6.0, 12.0, hit_tokens=60, output_tokens=4, overtaken_tokens=30,
-              bound_tokens=40, recomputed_tokens=16, retractions=1)
+              bound_tokens=40, bound_s=0.5, recomputed_tokens=16, retractions=1)
     )  # fmt: skip
     recorder.on_finish(
         ended(states[2], 14.0, 14.0, hit_tokens=80, finish_reason="stop", bound_tokens=math.inf)
@@ -67,6 +67,12 @@ EXPECTED = {
     "ttft_p90_s": 4.0,
     "ttft_p99_s": 4.0,
     "ttft_max_s": 4.0,
+    "mostly_computed_requests": 2,
+    "mostly_computed_ttft_mean_s": 3.0,
+    "mostly_computed_ttft_p99_s": 2 + 0.99 * 2,
+    "mostly_cached_requests": 1,
+    "mostly_cached_ttft_mean_s": 4.0,
+    "mostly_cached_ttft_p99_s": 4.0,
     "tpot_mean_s": 2.0,
     "tpot_p50_s": 2.0,
     "tpot_p90_s": 2.0,
@@ -81,6 +87,8 @@ EXPECTED = {
     "drain_requests_per_s": None,
     "overtaken_max_tokens": 30,
     "overtaken_bound_share": 0.75,
+    "bound_max_tokens": 40,
+    "bound_max_s": 0.5,
     "prefill_tokens": 370,
     "evicted_tokens": 80,
     "recomputed_tokens": 16,

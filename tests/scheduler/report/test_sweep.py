@@ -45,6 +45,11 @@ def test_one_seed_has_no_spread() -> None:
     assert "±" not in render_sweep(sweep(cell(0, made(1.0))))
 
 
+def test_orders_of_one_seed_add_no_spread_to_what_is_offered() -> None:
+    title = sweep_tables(sweep(cell(0, made(1.0)), cell(0, made(1.0), policy="spf")))[0].title
+    assert title.endswith("\n1.00 requests/s offered, DFS-optimal hit rate 50.00 %")
+
+
 def test_one_overloaded_seed_hides_the_seconds_and_shows_the_drain() -> None:
     text = render_sweep(sweep(cell(0, made(1.0)), cell(1, made(0.25)), cell(2, made(0.25))))
     assert "OVERLOADED 2/3" in row(text)

@@ -49,6 +49,20 @@ def test_an_overloaded_run_shows_its_drain_rate_and_no_seconds_of_waiting() -> N
     assert "STABLE" in next(line for line in text.splitlines() if line.startswith("spf"))
 
 
+def test_who_waited_is_explained_and_hidden_where_the_queue_grows() -> None:
+    text = render_table([run("spf"), run("fcfs", gap_s=0.25)])
+    blocks = text.split("\n\n")
+    assert "computed p99" not in blocks[0]
+    (block,) = (b for b in blocks if "computed p99" in b and b.startswith("policy"))
+    assert max(map(len, block.splitlines())) <= 100
+    head, _, good, bad = block.splitlines()
+    end = head.index("computed p99") + len("computed p99")
+    assert good[:end].split()[-1] == f"{run().values['mostly_computed_ttft_p99_s']:.2f}"
+    assert bad[:end].split()[-1] == "(over)"
+    assert "of whose prompt less than 50%" in " ".join(text.split())
+    assert "of whose prompt" not in render_table([run()], columns=["ttft_p99_s"])
+
+
 def test_units_stand_under_the_headers() -> None:
     head, units, *_ = render_table([run()], width=400).splitlines()
     assert head.index("TTFT mean") < head.index("TTFT p50")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
+
 import pytest
 
 from scheduler.report.details import Waits
+from scheduler.report.guard_setting import GuardSetting
+from scheduler.report.guard_trade import GuardRow, GuardTrade
 from scheduler.report.html.charts_curve import CapacityLine, CapacityMark, curve_figure
+from scheduler.report.html.charts_guards import guard_figure
 from scheduler.report.html.charts_hit_rate import HitRate, hit_rate_figure
 from scheduler.report.html.charts_latency import (
     Distribution,
@@ -26,11 +32,36 @@ from scheduler.report.html.charts_sweep import (
 from scheduler.report.html.charts_time import Course, course_figure
 from scheduler.report.html.figure import Figure
 from scheduler.report.html.text import percent
+from scheduler.report.sweep import SweepCell
+from tests.models.report_pages import overloaded, runs
 from tests.models.report_reading import pictures, words
 
 HOSTILE = '</svg><script>alert("1")</script>\x00\u202e&amp; ' + "x" * 300
 NOBODY = Waits.of([])
 AXIS = Axis("requests/s", lambda v: f"{v:g}")
+
+
+def guarded(base: float, hit: float, p99: float, *, over: bool = False) -> GuardRow:
+    """Return a guard against a loosest one with a hit rate of 0.5 and a p99 of 10 s."""
+    (run,) = runs("a")
+    values = {"cold_hit_rate_share": hit, "ttft_p99_s": p99, "ttft_max_s": p99}
+    run = replace(overloaded("a") if over else run, values={**run.values, **values})
+    changes = () if base == inf else (p99 / 10 - 1,)
+    return GuardRow(
+        guard=GuardSetting(base, 0.0),
+        runs=[run],
+        hit_points=() if base == inf else (100 * (hit - 0.5),),
+        ttft_p99_changes=changes,
+        ttft_max_changes=changes,
+        overloaded=over,
+    )
+
+
+def trades_of(*names: str) -> list[GuardTrade]:
+    """Return what two guards do for each order, of which one is overloaded."""
+    rows = [guarded(inf, 0.5, 10), guarded(64, 0.4, 2), guarded(0, 0.1, 90, over=True)]
+    places = (SweepCell(policy=name, capacity_tokens=64, seed=0) for name in names)
+    return [GuardTrade(place=place, rows=rows) for place in places]
 
 
 def figures_of(name: str) -> list[Figure]:
@@ -73,6 +104,7 @@ def figures_of(name: str) -> list[Figure]:
             target_s=5.0,
             about=name,
         ),
+        guard_figure("guards", trades_of(name), about=name),
     ]  # fmt: skip
 
 
@@ -86,6 +118,7 @@ EMPTY = [
     prefixes_figure([]),
     trend_figure("trend", "", [], AXIS, optimum=None),
     highest_rate_figure("highest", [], target_s=1.0, about=""),
+    guard_figure("guards", [], about=""),
 ]
 
 
@@ -184,3 +217,40 @@ def test_a_curve_is_tabled_at_each_of_its_capacities() -> None:
         ["64", "10.00", "–"],
         ["128", "20.00", "30.00"],
     ]
+
+
+def test_a_guard_stands_at_what_it_loses_and_wins() -> None:
+    figure = guard_figure("g", trades_of("lpm"), about="here")
+    assert [list(row[:6]) for row in figure.table.rows] == [
+        ["lpm", "inf", "50.00", "–", "10.000", "10.000"],
+        ["lpm", "64+0", "40.00", "10.00", "2.000", "2.000"],
+        ["lpm", "0+0", "10.00", "40.00", "(over)", "(over)"],
+    ]
+    assert [row[6] for row in figure.table.rows] == ["–", "80.0", "(over)"]
+    assert f"64+0 loses 10.00 points and wins {percent(0.8, 1)}" in figure.about
+    for svg in pictures(figure):
+        loosest, mark = sorted(svg.iter("circle"), key=lambda m: m.attrib["class"], reverse=True)
+        assert loosest.attrib["class"] == "mh s0"
+        assert float(mark.attrib["cx"]) > float(loosest.attrib["cx"])  # hit is lost
+        assert float(mark.attrib["cy"]) < float(loosest.attrib["cy"])  # p99 is won
+        assert {"inf", "lpm 64+0"} <= set(words(svg))
+        assert not any("lpm 0+0" in said for said in words(svg))
+
+
+def test_guards_against_an_overloaded_loosest_one_have_no_mark() -> None:
+    (trade,) = trades_of("lpm")
+    rows = [replace(row, overloaded=True) for row in trade.rows]
+    figure = guard_figure("g", [replace(trade, rows=rows)], about="here")
+    assert "no guard can be compared" in figure.about
+    assert "OVERLOADED" in figure.caption
+    for svg in pictures(figure):
+        assert list(svg.iter("circle")) == []
+
+
+def test_what_changes_nothing_loses_no_minus_zero() -> None:
+    (trade,) = trades_of("lpm")
+    rows = [*trade.rows[:1], guarded(64, 0.5 + 1e-12, 10 + 1e-12)]
+    figure = guard_figure("g", [replace(trade, rows=rows)], about="here")
+    assert "-0" not in figure.about
+    assert list(figure.table.rows[1])[3] == "0.00"
+    assert list(figure.table.rows[1])[6] == "0.0"
