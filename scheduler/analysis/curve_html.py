@@ -11,7 +11,7 @@ from scheduler.analysis.curve_table import DEFINITIONS
 from scheduler.report.html.charts_curve import CapacityLine, CapacityMark, curve_figure
 from scheduler.report.html.figure import Column, DataTable, Definition
 from scheduler.report.html.page import Fact, HtmlReport, Section
-from scheduler.report.html.text import amount, percent
+from scheduler.report.html.text import amount, bare_percent, fixed, percent
 
 __all__ = ["curve_page"]
 
@@ -133,18 +133,23 @@ def _table(report: CurveReport) -> DataTable:
         (Column("pages"), lambda i: _count(rows[i].capacity_pages)),
     ]
     if report.kv_bytes_per_token is not None:
-        shown.append((Column("KV memory", "GiB"), lambda i: _gib(rows[i].kv_bytes)))
+        shown.append(
+            (Column("KV memory", "GiB"), lambda i: fixed(rows[i].kv_bytes, 2, scale=1 / _GIB))
+        )
     shown += [
-        (Column("LRU cold", "%"), lambda i: _rate(rows[i].lru_hit_rate)),
-        (Column("LRU warm", "%"), lambda i: _rate(rows[i].lru_second_half_hit_rate)),
-        (Column("of ceiling", "%"), lambda i: _rate(rows[i].lru_share_of_ceiling)),
+        (Column("LRU cold", "%"), lambda i: bare_percent(rows[i].lru_hit_rate)),
+        (Column("LRU warm", "%"), lambda i: bare_percent(rows[i].lru_second_half_hit_rate)),
+        (Column("of ceiling", "%"), lambda i: bare_percent(rows[i].lru_share_of_ceiling)),
     ]
     if report.curve.sample is not None:
-        shown.append((Column("± error", "%"), lambda i: _rate(rows[i].standard_error)))
+        shown.append((Column("± error", "%"), lambda i: bare_percent(rows[i].standard_error)))
     if report.optimum is not None:
         shown += [
-            (Column("opt. cold", "%"), lambda i: _rate(rows[i].optimal_hit_rate)),
-            (Column("opt. warm", "%"), lambda i: _rate(rows[i].optimal_second_half_hit_rate)),
+            (Column("opt. cold", "%"), lambda i: bare_percent(rows[i].optimal_hit_rate)),
+            (
+                Column("opt. warm", "%"),
+                lambda i: bare_percent(rows[i].optimal_second_half_hit_rate),
+            ),
         ]
     return DataTable(
         "Hit rates by KV memory",
@@ -153,16 +158,8 @@ def _table(report: CurveReport) -> DataTable:
     )
 
 
-def _rate(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.2f}"
-
-
 def _count(value: int | None) -> str:
     return "unbounded" if value is None else f"{value:,}"
-
-
-def _gib(kv_bytes: float | None) -> str:
-    return "–" if kv_bytes is None else f"{kv_bytes / _GIB:,.2f}"
 
 
 def _facts(curve: CapacityCurve) -> list[Fact]:

@@ -8,7 +8,7 @@ from textwrap import fill
 from scheduler.analysis.capacity_curve import CapacityCurve
 from scheduler.analysis.curve_report import CurveReport, CurveRow
 from scheduler.report.document import csv_text, json_text
-from scheduler.report.plain_text import columns, labelled, percent
+from scheduler.report.plain_text import labelled, lined_up, percent
 
 __all__ = ["curve_to_csv", "curve_to_json", "format_curve"]
 
@@ -101,7 +101,7 @@ def _table(report: CurveReport, rows: list[CurveRow]) -> str:
         if report.optimum is not None:
             rates += [row.optimal_hit_rate, row.optimal_second_half_hit_rate]
         cells.append(line + [percent(rate) for rate in rates])
-    return columns(cells, left=())
+    return lined_up(cells, left=())
 
 
 def _outputs(curve: CapacityCurve) -> str:

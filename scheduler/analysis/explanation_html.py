@@ -13,7 +13,7 @@ from scheduler.report.html.charts_losses import LossStep, waterfall_figure
 from scheduler.report.html.charts_prefixes import HotPrefix, prefixes_figure
 from scheduler.report.html.figure import Column, DataTable, Figure
 from scheduler.report.html.page import Fact, HtmlReport, Section
-from scheduler.report.html.text import percent
+from scheduler.report.html.text import bare_percent, percent
 
 __all__ = ["explanation_page"]
 
@@ -155,8 +155,8 @@ def _places_table(places: Sequence[DivergingPlace]) -> DataTable:
                 f"{place.start_tokens:,}",
                 _span(place.shortest_tokens, place.longest_tokens),
                 f"{place.moved_requests:,}",
-                _rate(place.hit_rate_before),
-                _rate(place.hit_rate_after),
+                bare_percent(place.hit_rate_before),
+                bare_percent(place.hit_rate_after),
                 f"{place.text_tokens:,}",
             )
             for place in places
@@ -166,10 +166,6 @@ def _places_table(places: Sequence[DivergingPlace]) -> DataTable:
 
 def _span(shortest: int, longest: int) -> str:
     return f"{shortest}" if shortest == longest else f"{shortest}–{longest}"
-
-
-def _rate(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.2f}"
 
 
 def _hot(prefixes: Sequence[SharedPrefix]) -> list[HotPrefix]:

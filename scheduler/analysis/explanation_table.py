@@ -8,7 +8,7 @@ from textwrap import fill
 from scheduler.analysis.divergence import DivergingPlace
 from scheduler.analysis.explanation import WORTH_SAYING, Explanation
 from scheduler.analysis.losses import LossWaterfall
-from scheduler.report.plain_text import columns, percent
+from scheduler.report.plain_text import lined_up, percent
 
 __all__ = ["format_explanation", "percentages", "waterfall_rows"]
 
@@ -88,7 +88,7 @@ def _waterfall_text(waterfall: LossWaterfall) -> str:
     ]
     total = sum(tokens for _, tokens in rows)
     table.append(("all prompt tokens", f"{total:,}", "100.00" if total else "-"))
-    return columns([("where the prompt tokens went", "tokens", "%"), *table])
+    return lined_up([("where the prompt tokens went", "tokens", "%"), *table])
 
 
 def _bounds_text(waterfall: LossWaterfall) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.analysis.trace_statistics import Burstiness, Lengths, TraceStatistics, Turns
-from scheduler.report.plain_text import columns, labelled, percent
+from scheduler.report.plain_text import labelled, lined_up, percent
 
 __all__ = ["format_statistics"]
 
@@ -81,7 +81,7 @@ def _sharing_text(statistics: TraceStatistics) -> str:
     missed = statistics.missed_requests
     about = f"; counts may be {missed:,} too small" if missed else ""
     title = f"shared prefixes (tokens; of work: what repeats in the new part{about})"
-    return f"\n{title}\n{columns(rows, left=(4,))}"
+    return f"\n{title}\n{lined_up(rows, left=(4,))}"
 
 
 def _rates(statistics: TraceStatistics, alone: float | None, whole: float | None, what: str) -> str:

@@ -8,7 +8,7 @@ from textwrap import fill
 
 from scheduler.analysis.what_if import WhatIf, WhatIfRow
 from scheduler.report.document import csv_text, json_text
-from scheduler.report.plain_text import columns, percent
+from scheduler.report.plain_text import lined_up, percent
 
 __all__ = ["format_what_if", "what_if_csv", "what_if_json"]
 
@@ -35,7 +35,7 @@ def format_what_if(answer: WhatIf) -> str:
         f"Each cache has {answer.capacity_tokens:,} tokens ({answer.eviction} eviction). "
         + DEFINITION
     )
-    return "\n".join([columns(table), *(fill(text, _WIDTH) for text in said), ""])
+    return "\n".join([lined_up(table), *(fill(text, _WIDTH) for text in said), ""])
 
 
 def _cells(answer: WhatIf, row: WhatIfRow) -> list[str]:

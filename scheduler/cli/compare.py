@@ -49,7 +49,7 @@ def introduction(loaded: Requests) -> list[str]:
     """Return what there is to say before the runs: what runs, and what no policy can beat."""
     optimal = loaded.bounds.optimal
     ceiling, best = loaded.bounds.ceiling_hit_rate, optimal.hit_rate
-    lines = [f"{loaded.name}: {len(loaded)} requests, {optimal.prompt_tokens} tokens"]
+    lines = [loaded.subject]
     if best is not None and ceiling is not None:
         exact = "" if optimal.exact else " (counted by HyperLogLog, within 1.3 points)"
         lines.append(

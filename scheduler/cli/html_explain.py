@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from scheduler.analysis.explanation import Explanation
 from scheduler.analysis.explanation_html import explanation_page
+from scheduler.cli.loaded import subject_of
 from scheduler.cli.parsing import command_line
 from scheduler.cli.version import installed_version
 from scheduler.report.html.page import render_html
@@ -22,8 +23,7 @@ def page_of(
     return render_html(
         explanation_page(
             explanation,
-            subject=f"{title}: {waterfall.requests:,} requests, {waterfall.prompt_tokens:,} prompt "
-            "tokens",
+            subject=subject_of(title, waterfall.requests, waterfall.prompt_tokens),
             command=command_line(arguments),
             version=installed_version(),
             notes=notes,

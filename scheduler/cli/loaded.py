@@ -29,6 +29,7 @@ __all__ = [
     "rate_of",
     "said_of_outputs",
     "setting_of",
+    "subject_of",
 ]
 
 DEFAULT_CAPACITY_TOKENS = 1_048_576
@@ -151,8 +152,7 @@ class Requests:
     @property
     def subject(self) -> str:
         """What a report says it is about."""
-        tokens = self.bounds.optimal.prompt_tokens
-        return f"{self.name}: {len(self):,} requests, {tokens:,} prompt tokens"
+        return subject_of(self.name, len(self), self.bounds.optimal.prompt_tokens)
 
     def each(self) -> Iterator[Request]:
         """Yield every request, for what does not depend on time."""
@@ -164,6 +164,11 @@ class Requests:
     def source(self) -> OpenLoop | ClosedLoop:
         """Return a fresh source for one run."""
         return OpenLoop(self.requests) if self.sessions is None else self.sessions.source()
+
+
+def subject_of(title: str, requests: int, prompt_tokens: int) -> str:
+    """Return in a line what a result is about."""
+    return f"{title}: {requests:,} requests, {prompt_tokens:,} prompt tokens"
 
 
 def bounds_of(requests: Iterable[Request], page_size: int) -> Bounds:

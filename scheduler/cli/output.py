@@ -15,6 +15,7 @@ from radixcache.errors import ConfigError
 from scheduler.cli.loaded import Requests
 from scheduler.cli.parsing import command_line
 from scheduler.cli.version import installed_version
+from scheduler.report.plain_text import HIDDEN
 from scheduler.report.summary import Summary, to_csv, to_json
 from scheduler.report.sweep import Sweep
 from scheduler.report.sweep_table import render_sweep
@@ -107,5 +108,5 @@ def print_sweep(sweep: Sweep) -> None:
         sys.stdout.write(text)
         return
     for line in text.splitlines():
-        hot = "OVERLOADED" in line and "(over)" in line and not line.startswith("(over)")
+        hot = "OVERLOADED" in line and HIDDEN in line and not line.startswith(HIDDEN)
         console.print(Text(line, style="yellow" if hot else ""), soft_wrap=True)

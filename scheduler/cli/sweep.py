@@ -45,6 +45,7 @@ class _Told:
     """What runs, for people: the requests themselves are not kept."""
 
     requests: int
+    title: str
     subject: str
     notes: Sequence[str]
 
@@ -76,10 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
             )
     except KeyboardInterrupt:
         if arguments.output is not None and answers and form is not None:
-            emit(arguments.output, form(_sweep(arguments, grid, answers)))
+            emit(arguments.output, form(_sweep(arguments, told, grid, answers)))
             say([f"{arguments.output} has {len(answers)} of {len(tasks)} runs and searches"])
         raise
-    sweep = _sweep(arguments, grid, answers)
+    sweep = _sweep(arguments, told, grid, answers)
     if form is not None:
         emit(arguments.output, form(sweep))
     if form is None or arguments.output is not None:
@@ -164,7 +165,7 @@ def _check(arguments: argparse.Namespace, runner: CellRunner, cells: Sequence[Ce
         )
         loaded = runner.requests(first)
         if told is None:
-            told = _Told(len(loaded), loaded.subject, loaded.notes)
+            told = _Told(len(loaded), loaded.name, loaded.subject, loaded.notes)
             say(introduction(loaded))
     assert told is not None
     return told
@@ -242,7 +243,10 @@ def _told(error: Exception) -> str:
 
 
 def _sweep(
-    arguments: argparse.Namespace, grid: Sequence[CellSpec], answers: dict[int, _Answer]
+    arguments: argparse.Namespace,
+    told: _Told,
+    grid: Sequence[CellSpec],
+    answers: dict[int, _Answer],
 ) -> Sweep:
     """Return what is there so far: the grid in its order, then the searches in theirs."""
     made = [answers[place] for place in sorted(answers)]
@@ -261,6 +265,8 @@ def _sweep(
         cells=[*cells, *(cell for _, probes in found for cell in probes)],
         command=command_line(arguments),
         version=installed_version(),
+        title=told.title,
+        notes=told.notes,
         target_ttft_p99_s=arguments.target_ttft_p99,
         tolerance=None if arguments.target_ttft_p99 is None else arguments.tolerance,
         limits=[limit for limit, _ in found],

@@ -1,10 +1,25 @@
-"""Plain text of a result: percentages, and columns that line up."""
+"""Plain text of a result: percentages, columns that line up, and what all tables say alike."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["columns", "labelled", "percent"]
+__all__ = [
+    "HIDDEN",
+    "OVERLOADED_NOTE",
+    "UNCALIBRATED_NOTE",
+    "labelled",
+    "lined_up",
+    "percent",
+]
+
+HIDDEN = "(over)"
+"""Stands for what an overload stretches."""
+OVERLOADED_NOTE = (
+    f"{HIDDEN} = OVERLOADED: the queue grows without end and seconds would measure the trace's "
+    "length; drain is the rate it could sustain."
+)
+UNCALIBRATED_NOTE = "Uncalibrated cost model: seconds order policies, they predict no server."
 
 _GAP = "  "
 
@@ -14,7 +29,7 @@ def percent(share: float | None, unit: str = "") -> str:
     return "-" if share is None else f"{100 * share:.2f}{unit}"
 
 
-def columns(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str:
+def lined_up(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str:
     """Return rows of equal length as lines; cells stand at the right of their column.
 
     Those of the columns in ``left`` stand at the left.
@@ -32,4 +47,4 @@ def columns(rows: Sequence[Sequence[str]], *, left: Sequence[int] = (0,)) -> str
 
 def labelled(rows: Sequence[tuple[str, str]]) -> str:
     """Return a line a row: a name, and what there is to say of it."""
-    return columns(rows, left=(0, 1))
+    return lined_up(rows, left=(0, 1))

@@ -59,6 +59,10 @@ class Sweep:
     cells: Sequence[SweepCell]
     command: str
     version: str
+    title: str = ""
+    """What was replayed."""
+    notes: Sequence[str] = ()
+    """What became of its rows, and what it did not say."""
     target_ttft_p99_s: float | None = None
     tolerance: float | None = None
     limits: Sequence[Limit] = field(default_factory=tuple)
@@ -116,6 +120,8 @@ def sweep_to_json(sweep: Sweep) -> str:
         "schema_version": SWEEP_SCHEMA_VERSION,
         "command": sweep.command,
         "version": sweep.version,
+        "title": sweep.title,
+        "notes": list(sweep.notes),
         "metrics": metrics_as_dict(),
         "target": None
         if sweep.target_ttft_p99_s is None

@@ -10,8 +10,10 @@ from typing import NamedTuple, TypeAlias
 from scheduler.report.guard_setting import GuardSetting
 from scheduler.report.guard_trade import GuardRow, GuardTrade, guard_trades
 from scheduler.report.metrics import Metric, metric
+from scheduler.report.plain_text import HIDDEN, OVERLOADED_NOTE, UNCALIBRATED_NOTE, lined_up
 from scheduler.report.summary import EXTRAPOLATED, Summary
 from scheduler.report.sweep import Limit, Sweep, SweepCell
+from scheduler.report.table import UNIT_SHOWN
 
 __all__ = ["SweepTable", "place_said", "render_sweep", "sweep_notes", "sweep_tables"]
 
@@ -31,8 +33,6 @@ _LIMIT_COLUMNS = (
     "utilisation_share",
 )
 _GUARD_COLUMNS = ("cold_hit_rate_share", "ttft_p99_s", "ttft_max_s", "overtaken_max_tokens")
-_UNIT_SHOWN = {"share": "%", "requests/s": "req/s", "s": "s"}
-_OVER = "(over)"
 _WIDTH = 88
 
 Labels: TypeAlias = Mapping[tuple[str, GuardSetting], str]
@@ -46,13 +46,7 @@ class SweepTable(NamedTuple):
 
     def render(self) -> str:
         """Return the table as plain text."""
-        widths = [max(map(len, column)) for column in zip(*self.rows, strict=True)]
-        lines = [self.title]
-        for first, *rest in self.rows:
-            cells = [first.ljust(widths[0])]
-            cells += [cell.rjust(w) for cell, w in zip(rest, widths[1:], strict=True)]
-            lines.append("  ".join(cells).rstrip())
-        return "\n".join(lines) + "\n"
+        return f"{self.title}\n{lined_up(self.rows)}"
 
 
 def render_sweep(sweep: Sweep) -> str:
@@ -90,9 +84,8 @@ def sweep_notes(sweep: Sweep) -> list[str]:
     grid = [cell.summary for cell in sweep.cells if cell.meets_target is None]
     if any(summary is not None and summary.overloaded for summary in grid):
         notes.append(
-            f"{_OVER} = OVERLOADED: the queue grows without end and seconds would measure the "
-            "trace's length; drain is the rate it could sustain. OVERLOADED 1/3: for one of "
-            "three seeds. The rows of --output have all numbers."
+            f"{OVERLOADED_NOTE} OVERLOADED 1/3: for one of three seeds. The rows of --output have "
+            "all numbers."
         )
     if guard_trades(cell for cell in sweep.cells if cell.meets_target is None):
         notes.append(
@@ -109,7 +102,7 @@ def sweep_notes(sweep: Sweep) -> list[str]:
             "'>=': the runs are too short to find the limit."
         )
     if not all(summary.calibrated for summary in summaries):
-        notes.append("Uncalibrated cost model: seconds order policies, they predict no server.")
+        notes.append(UNCALIBRATED_NOTE)
     outside = sum(EXTRAPOLATED in summary.assumptions for summary in summaries)
     if outside:
         notes.append(
@@ -189,7 +182,7 @@ def _guard_table(trade: GuardTrade) -> SweepTable:
 def _guard_row(row: GuardRow, shown: Sequence[Metric]) -> list[str]:
     hit, p99, largest, overtaken = (_cell(m, row.runs) for m in shown)
     changes = [
-        _OVER if values and row.overloaded else _change(values, 100, 1)
+        HIDDEN if values and row.overloaded else _change(values, 100, 1)
         for values in (row.ttft_p99_changes, row.ttft_max_changes)
     ]
     points = _change(row.hit_points, 1, 2)
@@ -230,7 +223,7 @@ def _rate(limits: Sequence[Limit]) -> str:
 
 
 def _heads(second: str, unit: str, shown: Sequence[Metric]) -> tuple[list[str], list[str]]:
-    units = [_UNIT_SHOWN.get(m.unit, m.unit) for m in shown]
+    units = [UNIT_SHOWN[m.unit] for m in shown]
     return ["policy", second, *(m.header for m in shown)], ["", unit, *units]
 
 
@@ -245,7 +238,7 @@ def _verdict(runs: Sequence[Summary]) -> str:
 def _cell(shown: Metric, runs: Sequence[Summary]) -> str:
     """Return mean and spread of a metric over the seeds."""
     if shown.stretches and any(run.overloaded for run in runs):
-        return _OVER
+        return HIDDEN
     scale = 100 if shown.unit == "share" else 1
     known = [v * scale for run in runs if (v := run.values[shown.name]) is not None]
     return _spread(known, shown.decimals) if known else "-"

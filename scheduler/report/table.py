@@ -12,6 +12,7 @@ from rich.text import Text
 
 from scheduler.report.cached_share import CACHED_FROM_SHARE
 from scheduler.report.metrics import METRICS, Metric, metric
+from scheduler.report.plain_text import HIDDEN, OVERLOADED_NOTE, UNCALIBRATED_NOTE, lined_up
 from scheduler.report.summary import EXTRAPOLATED, Summary
 
 __all__ = [
@@ -56,7 +57,6 @@ DEFAULT_COLUMNS: tuple[str, ...] = (
 _PLAIN_WIDTH = 100
 _NARROWEST_NOTE = 40
 _GAP = "  "
-_HIDDEN = "(over)"
 UNIT_SHOWN = {"share": "%", "requests": "req", "requests/s": "req/s", "tokens": "tok",
                "tokens/s": "tok/s", "s": "s", "count": ""}  # fmt: skip
 """Units as a column's head has room for them."""
@@ -87,14 +87,9 @@ def render_table(
     """
     lines: list[str] = []
     for block in _blocks(summaries, columns, width, len(_GAP)):
-        widths = [column.width for column in block]
         rows = [[c.header for c in block], [c.unit for c in block]]
         rows += [list(row) for row in zip(*(c.cells for c in block), strict=True)]
-        for row in rows:
-            first = row[0].ljust(widths[0])
-            rest = [cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)]
-            lines.append(_GAP.join([first, *rest]).rstrip())
-        lines.append("")
+        lines += [*lined_up(rows).splitlines(), ""]
     for note in _notes(summaries, columns):
         lines += wrap(note, max(width, _NARROWEST_NOTE), subsequent_indent=_GAP)
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -156,7 +151,7 @@ def _column(shown: Metric, summaries: Sequence[Summary]) -> _Column:
 def shown_value(shown: Metric, summary: Summary) -> str:
     """Return a metric of a run as a table shows it; what an overload stretches is hidden."""
     if shown.stretches and summary.overloaded:
-        return _HIDDEN
+        return HIDDEN
     value = summary.values[shown.name]
     if value is None:
         return "-"
@@ -187,10 +182,7 @@ def notes_on_runs(summaries: Sequence[Summary], columns: Sequence[str]) -> list[
             else [f"{s.label}: {b}" for s, b in zip(summaries, bounds, strict=True)]
         )
     if any(summary.overloaded for summary in summaries):
-        notes.append(
-            f"{_HIDDEN} = OVERLOADED: the queue grows without end and seconds would measure the "
-            "trace's length; drain is the rate it could sustain."
-        )
+        notes.append(OVERLOADED_NOTE)
     if _nobody_waits(summaries):
         notes.append(
             "No request ever waited (queue max 0), so there was nothing to order: the orders "
@@ -203,7 +195,7 @@ def notes_on_runs(summaries: Sequence[Summary], columns: Sequence[str]) -> list[
         )
     timed = any(metric(name).simulated for name in columns)
     if timed and not all(summary.calibrated for summary in summaries):
-        notes.append("Uncalibrated cost model: seconds order policies, they predict no server.")
+        notes.append(UNCALIBRATED_NOTE)
     if timed:
         notes += extrapolations(summaries)
     return notes

@@ -8,15 +8,21 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from scheduler.report.html.axes import Frame, x_axis, y_axis
-from scheduler.report.html.figure import Canvas, Column, DataTable, Definition, Figure
+from scheduler.report.html.figure import NARROW_BELOW, Canvas, Column, DataTable, Definition, Figure
 from scheduler.report.html.scale import LinearScale, LogScale
-from scheduler.report.html.series import fitted_name, label, label_width, series_class, spread
+from scheduler.report.html.series import (
+    COLOURS,
+    fitted_name,
+    label,
+    label_width,
+    series_class,
+    spread,
+)
 from scheduler.report.html.svg import Point, element, line, polyline, text
-from scheduler.report.html.text import amount, percent, text_width
+from scheduler.report.html.text import amount, bare_percent, percent, text_width
 
 __all__ = ["CapacityLine", "CapacityMark", "curve_figure"]
 
-_NARROW_BELOW = 560.0
 _HEIGHT = 330.0
 
 
@@ -65,7 +71,7 @@ def curve_figure(
     for capacity in capacities:
         row = [f"{capacity:,}"] + ([memory(capacity)] if memory is not None else [])
         rates = [values.get(capacity) for values in by_line]
-        rows.append(row + ["–" if rate is None else f"{100 * rate:.2f}" for rate in rates])
+        rows.append(row + [bare_percent(rate) for rate in rates])
     said = [
         f"{mark.name} at {amount(mark.capacity_tokens)} tokens"
         + (f" with {percent(mark.hit_rate)}" if mark.hit_rate is not None else "")
@@ -99,7 +105,7 @@ def _draw(
     memory: Callable[[int], str] | None,
     width: float,
 ) -> Canvas:
-    narrow = width < _NARROW_BELOW
+    narrow = width < NARROW_BELOW
     names = [fitted_name(item.name, 160) for item in lines]
     right = 10.0 if narrow else max(map(label_width, names), default=0) + 12
     top = 24.0 + 18 * len(marks)
@@ -180,4 +186,4 @@ def _band(item: CapacityLine, place: int, x: LogScale, y: LinearScale) -> list[M
         upper.append((x.at(capacity), y.at(rate + 2 * error)))
         lower.append((x.at(capacity), y.at(rate - 2 * error)))
     ring = " ".join(f"{a:.1f},{b:.1f}" for a, b in [*upper, *reversed(lower)])
-    return [element("polygon", points=ring, class_=f"band s{place % 7}")]
+    return [element("polygon", points=ring, class_=f"band s{place % COLOURS}")]

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from scheduler.report.guard_trade import GuardRow, GuardTrade
 from scheduler.report.html.axes import Frame, x_axis, y_axis
 from scheduler.report.html.figure import (
+    NARROW_BELOW,
     Canvas,
     Column,
     DataTable,
@@ -30,15 +31,14 @@ from scheduler.report.html.series import (
     spread,
 )
 from scheduler.report.html.svg import line, polyline, text
-from scheduler.report.html.text import percent
+from scheduler.report.html.text import fixed, percent
+from scheduler.report.plain_text import HIDDEN
 
 __all__ = ["guard_figure"]
 
-_NARROW_BELOW = 560.0
 _TOP, _GAP = 44.0, 15.0
 _ABOVE, _BELOW = 11.0, 8.0
 """How far from its mark a label stands: of a line's end, and of what it leads through."""
-_HIDDEN = "(over)"
 _TERMS = (
     Definition(
         "guard",
@@ -144,8 +144,8 @@ def _cells(row: GuardRow) -> list[str]:
     return [
         _mean([100 * v for v in _values(row, "cold_hit_rate_share")], 2),
         _mean([-v for v in row.hit_points], 2),
-        *(_HIDDEN if over else _mean(_values(row, n), 3) for n in ("ttft_p99_s", "ttft_max_s")),
-        _HIDDEN if row.overloaded else _mean([-100 * v for v in row.ttft_p99_changes], 1),
+        *(HIDDEN if over else _mean(_values(row, n), 3) for n in ("ttft_p99_s", "ttft_max_s")),
+        HIDDEN if row.overloaded else _mean([-100 * v for v in row.ttft_p99_changes], 1),
         _mean(_values(row, "overtaken_max_tokens"), 0),
     ]
 
@@ -156,11 +156,11 @@ def _values(row: GuardRow, name: str) -> list[float]:
 
 def _mean(values: Sequence[float], decimals: int) -> str:
     # 0.0 is added so that nothing lost is no -0.
-    return f"{round(fmean(values), decimals) + 0.0:,.{decimals}f}" if values else "–"
+    return fixed(round(fmean(values), decimals) + 0.0 if values else None, decimals)
 
 
 def _draw(trades: Sequence[GuardTrade], width: float) -> Canvas:
-    room = 130.0 if width < _NARROW_BELOW else 220.0
+    room = 130.0 if width < NARROW_BELOW else 220.0
     drawable = [(i, trade, spots) for i, trade in enumerate(trades) if (spots := _spots(trade))]
     marks = [(i, spot) for i, _, spots in drawable for spot in spots[1:]]
     names = {

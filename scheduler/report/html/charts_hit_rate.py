@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from scheduler.report.html.axes import Frame, x_axis
-from scheduler.report.html.figure import Canvas, Column, DataTable, Figure, defined
+from scheduler.report.html.figure import NARROW_BELOW, Canvas, Column, DataTable, Figure, defined
 from scheduler.report.html.scale import LinearScale
-from scheduler.report.html.series import fitted_name, label_width
+from scheduler.report.html.series import COLOURS, fitted_name, label_width
 from scheduler.report.html.svg import element, line, rect, text
-from scheduler.report.html.text import percent, text_width
+from scheduler.report.html.text import bare_percent, percent, text_width
 
 __all__ = ["HitRate", "hit_rate_figure"]
-
-_NARROW_BELOW = 560.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +56,13 @@ def hit_rate_figure(
             Column("of optimum", "%"),
         ),
         [
-            (row.name, *(percent(v) for v in (row.cold, row.warm)), percent(row.reached, 1))
+            (row.name, bare_percent(row.cold), bare_percent(row.warm), bare_percent(row.reached, 1))
             for row in rows
         ]
-        + [(bound.name, percent(bound.rate), percent(None), percent(None)) for bound in bounds],
+        + [
+            (bound.name, bare_percent(bound.rate), bare_percent(None), bare_percent(None))
+            for bound in bounds
+        ],
     )
     estimated = "" if exact else " The optimum is estimated, within 1.3 points."
     return Figure(
@@ -93,7 +94,7 @@ def _about(rows: Sequence[HitRate], bounds: Sequence[_Bound]) -> str:
 
 
 def _draw(rows: Sequence[HitRate], bounds: Sequence[_Bound], width: float) -> Canvas:
-    narrow = width < _NARROW_BELOW
+    narrow = width < NARROW_BELOW
     row_height = 44.0 if narrow else 32.0
     names = [fitted_name(row.name, 130 if narrow else 200) for row in rows]
     longest = max(map(label_width, names), default=0)
@@ -128,12 +129,14 @@ def _row(
     width: float,
     row_height: float,
 ) -> list[Markup]:
-    narrow = width < _NARROW_BELOW
+    narrow = width < NARROW_BELOW
     middle = frame.top + row_height * place + (28 if narrow else row_height / 2)
     drawn = []
     if row.cold is not None:
         start = scale.at(0)
-        drawn.append(rect(start, middle - 7, scale.at(row.cold) - start, 14, f"b s{place % 7}"))
+        drawn.append(
+            rect(start, middle - 7, scale.at(row.cold) - start, 14, f"b s{place % COLOURS}")
+        )
     if row.warm is not None:
         drawn.append(element("circle", cx=scale.at(row.warm), cy=middle, r=4.5, class_="ring"))
     if narrow:

@@ -10,9 +10,18 @@ from markupsafe import Markup
 from scheduler.report.cached_share import CACHED_FROM_SHARE
 from scheduler.report.details import NAMED_QUANTILES, Waits
 from scheduler.report.html.axes import Frame, x_axis, y_axis
-from scheduler.report.html.figure import Canvas, Column, DataTable, Definition, Figure, defined
+from scheduler.report.html.figure import (
+    NARROW_BELOW,
+    Canvas,
+    Column,
+    DataTable,
+    Definition,
+    Figure,
+    defined,
+)
 from scheduler.report.html.scale import LogScale, QuantileScale
 from scheduler.report.html.series import (
+    COLOURS,
     fitted_name,
     label,
     label_width,
@@ -21,11 +30,11 @@ from scheduler.report.html.series import (
     spread,
 )
 from scheduler.report.html.svg import element, line, polyline, text
-from scheduler.report.html.text import percent, seconds
+from scheduler.report.html.text import fixed, percent, seconds
+from scheduler.report.plain_text import HIDDEN
 
 __all__ = ["Distribution", "GroupWaits", "ttft_figure", "waits_figure"]
 
-_NARROW_BELOW = 560.0
 _MARKED = (0.5, 0.9, 0.99)
 _OVER = (
     "OVERLOADED, the queue grows without end, and seconds would be more had the trace been longer."
@@ -84,7 +93,7 @@ def ttft_figure(runs: Sequence[Distribution]) -> Figure:
 
 
 def _with_verdict(run: Distribution | GroupWaits) -> str:
-    return f"{run.name} (over)" if run.overloaded else run.name
+    return f"{run.name} {HIDDEN}" if run.overloaded else run.name
 
 
 def _quantile_name(share: float) -> str:
@@ -92,12 +101,11 @@ def _quantile_name(share: float) -> str:
 
 
 def _plain_cells(run: Distribution, shares: Sequence[float]) -> list[str]:
-    values = [run.quantile(share) for share in shares]
-    return ["–" if value is None else f"{value:,.3f}" for value in values]
+    return [fixed(run.quantile(share), 3) for share in shares]
 
 
 def _draw_quantiles(runs: Sequence[Distribution], width: float) -> Canvas:
-    narrow = width < _NARROW_BELOW
+    narrow = width < NARROW_BELOW
     names = [fitted_name(run.name, 86 if narrow else 180) for run in runs]
     right = max(map(label_width, names), default=0) + 12
     height = max(300.0, 15.0 * len(runs) + 30)
@@ -152,8 +160,8 @@ def waits_figure(runs: Sequence[GroupWaits]) -> Figure:
                     f"{_with_verdict(run)}, {group}",
                     f"{waits.requests:,}",
                     *(
-                        "–" if v is None else f"{v:,.3f}"
-                        for v in (waits.p50_s, waits.p90_s, waits.p99_s, waits.max_s)
+                        fixed(value, 3)
+                        for value in (waits.p50_s, waits.p90_s, waits.p99_s, waits.max_s)
                     ),
                 )
             )
@@ -170,7 +178,7 @@ def waits_figure(runs: Sequence[GroupWaits]) -> Figure:
         draw=lambda width: _draw_waits(runs, width),
         caption="Time to first token on a logarithmic axis, from the median (full mark) over the "
         "90th (stroke) to the 99th percentile (hollow mark, with its value)."
-        + (f" (over): {_OVER}" if any(run.overloaded for run in runs) else ""),
+        + (f" {HIDDEN}: {_OVER}" if any(run.overloaded for run in runs) else ""),
         table=DataTable(
             "Time to first token by what was cached, in seconds",
             (
@@ -189,7 +197,7 @@ def _groups(run: GroupWaits) -> tuple[tuple[str, Waits], tuple[str, Waits]]:
 
 
 def _draw_waits(runs: Sequence[GroupWaits], width: float) -> Canvas:
-    narrow = width < _NARROW_BELOW
+    narrow = width < NARROW_BELOW
     names = [fitted_name(_with_verdict(run), 200) for run in runs]
     longest = max(map(label_width, names), default=0)
     left = 8.0 if narrow else longest + 190
@@ -231,8 +239,8 @@ def _range(colour: int, waits: Waits, y: float, scale: LogScale, *, dashed: bool
     low, middle, high = (scale.at(v) for v in (waits.p50_s, waits.p90_s, waits.p99_s))
     dash = "d1" if dashed else "d0"
     return [
-        element("line", x1=low, y1=y, x2=high, y2=y, class_=f"l s{colour % 7} {dash}"),
-        element("line", x1=middle, y1=y - 5, x2=middle, y2=y + 5, class_=f"l s{colour % 7}"),
+        element("line", x1=low, y1=y, x2=high, y2=y, class_=f"l s{colour % COLOURS} {dash}"),
+        element("line", x1=middle, y1=y - 5, x2=middle, y2=y + 5, class_=f"l s{colour % COLOURS}"),
         marker(colour, low, y),
         marker(colour, high, y, hollow=True),
         label(colour, high + 9, y + 4, seconds(waits.p99_s)),

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from scheduler.report.html.axes import Frame, x_axis
-from scheduler.report.html.figure import Canvas, Column, DataTable, Definition, Figure
+from scheduler.report.html.figure import NARROW_BELOW, Canvas, Column, DataTable, Definition, Figure
 from scheduler.report.html.scale import LinearScale
 from scheduler.report.html.series import fitted_name, label_width
 from scheduler.report.html.svg import line, rect, text
-from scheduler.report.html.text import amount, percent
+from scheduler.report.html.text import amount, bare_percent, percent
 
 __all__ = ["LossStep", "waterfall_figure"]
-
-_NARROW_BELOW = 560.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +32,13 @@ class LossStep:
 
     def percentage(self, whole: int) -> str:
         """Return its share of all prompt tokens."""
+        return f"{self.bare_percentage(whole)}\N{NO-BREAK SPACE}%" if whole else percent(None)
+
+    def bare_percentage(self, whole: int) -> str:
+        """Return the same without the sign."""
         if self.share is None or not whole:
-            return percent(_share(self.tokens, whole))
-        return f"{self.share}\N{NO-BREAK SPACE}%"
+            return bare_percent(_share(self.tokens, whole))
+        return self.share
 
 
 _COLOURS = {"hit": "s2", "lost": "s1", "new": "s5"}
@@ -57,8 +59,8 @@ def waterfall_figure(steps: Sequence[LossStep], caption: str = "") -> Figure:
             "Prompt tokens by what became of them",
             (Column("part"), Column("tokens"), Column("share", "%")),
             [
-                *((s.name, f"{s.tokens:,}", s.percentage(whole)) for s in steps),
-                ("all prompt tokens", f"{whole:,}", percent(1.0 if whole else None)),
+                *((s.name, f"{s.tokens:,}", s.bare_percentage(whole)) for s in steps),
+                ("all prompt tokens", f"{whole:,}", bare_percent(1.0 if whole else None)),
             ],
         ),
         definitions=[Definition(step.name, "", step.doc) for step in steps],
@@ -70,7 +72,7 @@ def _share(tokens: int, whole: int) -> float | None:
 
 
 def _draw(steps: Sequence[LossStep], whole: int, width: float) -> Canvas:
-    narrow = width < _NARROW_BELOW
+    narrow = width < NARROW_BELOW
     row = 46.0 if narrow else 34.0
     longest = max((label_width(fitted_name(s.name, 200)) for s in steps), default=0)
     left = 8.0 if narrow else longest + 16
@@ -103,7 +105,7 @@ def _row(
     frame: Frame,
     width: float,
 ) -> list[Markup]:
-    narrow = width < _NARROW_BELOW
+    narrow = width < NARROW_BELOW
     start, stop = ends
     share = step.percentage(whole)
     bar_top = top + (24 if narrow else 9)

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from scheduler.report.html.axes import Frame, x_axis
-from scheduler.report.html.figure import Canvas, Column, DataTable, Definition, Figure
+from scheduler.report.html.figure import NARROW_BELOW, Canvas, Column, DataTable, Definition, Figure
 from scheduler.report.html.scale import LinearScale
 from scheduler.report.html.svg import line, rect, text
-from scheduler.report.html.text import amount, percent, printable
+from scheduler.report.html.text import amount, bare_percent, percent, printable
 
 __all__ = ["HotPrefix", "prefixes_figure"]
 
-_NARROW_BELOW = 560.0
 _ROW = 44.0
 _THINNEST, _THICKEST = 3.0, 15.0
 
@@ -82,7 +81,7 @@ def prefixes_figure(prefixes: Sequence[HotPrefix]) -> Figure:
                     f"{prefixes[i].start_tokens:,}",
                     f"{prefixes[i].stop_tokens:,}",
                     f"{prefixes[i].requests:,}",
-                    percent(prefixes[i].repeated_share),
+                    bare_percent(prefixes[i].repeated_share),
                 )
                 for i, depth in order
             ],
@@ -112,7 +111,7 @@ def _in_depth(prefixes: Sequence[HotPrefix]) -> list[tuple[int, int]]:
 
 
 def _draw(prefixes: Sequence[HotPrefix], order: Sequence[tuple[int, int]], width: float) -> Canvas:
-    narrow = width < _NARROW_BELOW
+    narrow = width < NARROW_BELOW
     frame = Frame(10.0, 18.0, width - (12 if narrow else 150), 18.0 + _ROW * len(order))
     scale = LinearScale.over(
         [float(prefix.stop_tokens) for prefix in prefixes], frame.left, frame.right
@@ -145,7 +144,7 @@ def _draw(prefixes: Sequence[HotPrefix], order: Sequence[tuple[int, int]], width
 
 def _words(prefix: HotPrefix, y: float, start: float, frame: Frame, width: float) -> list[Markup]:
     """Write how the stretch begins above it, and its numbers to the right."""
-    narrow = width < _NARROW_BELOW
+    narrow = width < NARROW_BELOW
     counts = f"{amount(prefix.requests)} · {percent(prefix.repeated_share, 1)}"
     room = frame.right - start
     if narrow:

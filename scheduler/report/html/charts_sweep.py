@@ -9,7 +9,7 @@ from statistics import fmean
 from markupsafe import Markup
 
 from scheduler.report.html.axes import Frame, x_axis, y_axis
-from scheduler.report.html.figure import Canvas, Column, DataTable, Figure, defined
+from scheduler.report.html.figure import NARROW_BELOW, Canvas, Column, DataTable, Figure, defined
 from scheduler.report.html.scale import LinearScale, LogScale, Scale, finite
 from scheduler.report.html.series import (
     COLOURS,
@@ -21,11 +21,10 @@ from scheduler.report.html.series import (
     spread,
 )
 from scheduler.report.html.svg import line, polyline, text
-from scheduler.report.html.text import percent, seconds
+from scheduler.report.html.text import fixed, percent, seconds
 
 __all__ = ["Axis", "HighestRate", "Line", "Spot", "highest_rate_figure", "trend_figure"]
 
-_NARROW_BELOW = 560.0
 _PANEL = 210.0
 _ASIDE = 9.0
 
@@ -128,13 +127,12 @@ def _trend_table(lines: Sequence[Line], axis: Axis) -> DataTable:
 
 
 def _three(values: Sequence[float], scale: float, decimals: int) -> list[str]:
-    if not values:
-        return ["–"] * 3
-    return [f"{value * scale:,.{decimals}f}" for value in (fmean(values), min(values), max(values))]
+    three = (fmean(values), min(values), max(values)) if values else (None, None, None)
+    return [fixed(value, decimals, scale=scale) for value in three]
 
 
 def _draw_trend(lines: Sequence[Line], axis: Axis, optimum: float | None, width: float) -> Canvas:
-    names = [fitted_name(item.name, 86 if width < _NARROW_BELOW else 180) for item in lines]
+    names = [fitted_name(item.name, 86 if width < NARROW_BELOW else 180) for item in lines]
     right = max((label_width(f"{name} ↑") for name in names), default=0) + 14
     places = sorted({spot.x for item in lines for spot in item.spots})
     upper = Frame(54.0, 44.0, width - right, 44.0 + _PANEL)
@@ -266,7 +264,7 @@ def _rate_said(row: HighestRate) -> str:
 
 
 def _draw_highest(rows: Sequence[HighestRate], width: float) -> Canvas:
-    names = [fitted_name(row.name, 100 if width < _NARROW_BELOW else 200) for row in rows]
+    names = [fitted_name(row.name, 100 if width < NARROW_BELOW else 200) for row in rows]
     left = max(map(label_width, names), default=0) + 16
     frame = Frame(left, 8.0, width - 96, 8.0 + 34 * len(rows))
     values = [rate for row in rows for rate in row.rates]

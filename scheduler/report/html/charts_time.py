@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from scheduler.report.html.axes import Frame, x_axis
-from scheduler.report.html.figure import Canvas, Column, DataTable, Definition, Figure
+from scheduler.report.html.figure import NARROW_BELOW, Canvas, Column, DataTable, Definition, Figure
 from scheduler.report.html.scale import LinearScale, finite
 from scheduler.report.html.series import COLOURS, fitted_name, label
 from scheduler.report.html.svg import Point, line, polyline, text
-from scheduler.report.html.text import amount, percent, seconds
+from scheduler.report.html.text import amount, bare_percent, fixed, percent, seconds
 
 __all__ = ["Course", "course_figure"]
 
-_NARROW_BELOW = 560.0
 _PANEL = 64.0
 _ROW = 104.0
 _BETWEEN = 76.0
@@ -98,16 +97,16 @@ def _table(runs: Sequence[Course]) -> DataTable:
                 row += [
                     f"{place * run.bin_s:,.1f}",
                     f"{run.waiting[place]:,.1f}",
-                    "–" if hit is None else f"{100 * hit:.1f}",
+                    bare_percent(hit),
                 ]
             else:
-                row += ["–", "–", "–"]
+                row += [fixed(None, 1)] * 3
         rows.append(row)
     return DataTable("Queue and hit rate in bins of time", columns, rows)
 
 
 def _draw(runs: Sequence[Course], width: float) -> Canvas:
-    narrow = width < _NARROW_BELOW
+    narrow = width < NARROW_BELOW
     across = 1 if narrow else 2
     gap = 56.0
     panel = (width - gap * across) / across

@@ -10,11 +10,13 @@ from markupsafe import Markup
 from scheduler.report.html.svg import picture
 from scheduler.report.metrics import Metric, metric
 
-__all__ = ["Canvas", "Column", "DataTable", "Definition", "Figure", "defined"]
+__all__ = ["NARROW_BELOW", "Canvas", "Column", "DataTable", "Definition", "Figure", "defined"]
 
 WIDE = 736.0
 NARROW = 328.0
 """Widths in pixels that pictures are drawn for: text keeps its size in both."""
+NARROW_BELOW = 560.0
+"""Below this width a drawing has no room for words beside its marks."""
 
 
 @dataclass(frozen=True, slots=True)

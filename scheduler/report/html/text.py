@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 import unicodedata
 
-__all__ = ["amount", "percent", "printable", "seconds", "shortened", "text_width"]
+__all__ = [
+    "amount",
+    "bare_percent",
+    "fixed",
+    "percent",
+    "printable",
+    "seconds",
+    "shortened",
+    "text_width",
+]
 
 _HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Control, format (bidi overrides too), surrogate, private, unassigned, line separators."""
@@ -76,6 +85,18 @@ def percent(share: float | None, decimals: int = 2) -> str:
     if share is None or not math.isfinite(share):
         return _MISSING
     return f"{100 * share:.{decimals}f}{_SPACE}%"
+
+
+def bare_percent(share: float | None, decimals: int = 2) -> str:
+    """Return a share as a percentage without its sign, for a column that has it in its head."""
+    return fixed(share, decimals, scale=100)
+
+
+def fixed(value: float | None, decimals: int, *, scale: float = 1) -> str:
+    """Return a number times a scale for a table, thousands grouped."""
+    if value is None or not math.isfinite(value):
+        return _MISSING
+    return f"{value * scale:,.{decimals}f}"
 
 
 def _digits(value: float) -> str:

@@ -12,6 +12,7 @@ from tests.models.command_line import SMALL, run, write_rows
 
 COMMANDS = (
     ("compare", "--policies", "lpm", "--jobs", "1"),
+    ("sweep", "--policies", "lpm", "--jobs", "1"),
     ("replay",),
     ("replay", "--lookup"),
     ("curve",),

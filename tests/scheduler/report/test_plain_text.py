@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.report.plain_text import columns, labelled, percent
+from scheduler.report.plain_text import labelled, lined_up, percent
 
 
 def test_a_share_has_two_decimals() -> None:
@@ -12,12 +12,12 @@ def test_a_share_has_two_decimals() -> None:
 
 
 def test_numbers_stand_at_the_right_and_names_at_the_left() -> None:
-    assert columns([["name", "n", ""], ["a", "100", "x"]]) == "name    n\na     100  x\n"
-    assert columns([["1", "ab"], ["10", "c"]], left=(1,)) == " 1  ab\n10  c\n"
+    assert lined_up([["name", "n", ""], ["a", "100", "x"]]) == "name    n\na     100  x\n"
+    assert lined_up([["1", "ab"], ["10", "c"]], left=(1,)) == " 1  ab\n10  c\n"
 
 
 def test_nothing_has_no_lines() -> None:
-    assert columns([]) == ""
+    assert lined_up([]) == ""
 
 
 def test_what_is_said_lines_up_behind_the_longest_name() -> None:
