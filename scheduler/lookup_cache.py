@@ -20,7 +20,14 @@ from radixcache import (
 from radixcache.errors import ConfigError
 from scheduler.request import Request
 
-__all__ = ["HitCounts", "LookupCache", "distinct_pages", "last_token_cap", "usable_tokens"]
+__all__ = [
+    "HitCounts",
+    "LookupCache",
+    "distinct_pages",
+    "last_token_cap",
+    "usable_tokens",
+    "whole_pages",
+]
 
 _UNBOUNDED = 2**62
 
@@ -226,6 +233,15 @@ def distinct_pages(keys: Sequence[PrefixKey], page_size: int) -> int:
     return pages
 
 
+def whole_pages(capacity_tokens: int, page_size: int) -> int:
+    """Return the whole pages of a capacity. Raises: ConfigError for less than one."""
+    if capacity_tokens < page_size:
+        raise ConfigError(
+            f"capacity is {capacity_tokens} tokens, less than a page of {page_size}: give more"
+        )
+    return capacity_tokens // page_size
+
+
 def usable_tokens(request: Request, page_size: int, last_token: bool) -> int:
     """Return the longest prefix that the request may hit."""
     if last_token:
@@ -237,5 +253,5 @@ def last_token_cap(request: Request, page_size: int) -> int:
     """Return the usable prefix under the last-token rule and the request's own cap."""
     cap = max(request.prompt_tokens - 1, 0)
     if request.max_match_tokens is not None:
-        cap = min(cap, request.max_match_tokens)
+        cap = min(cap, max(request.max_match_tokens, 0))
     return cap // page_size * page_size

@@ -1,9 +1,10 @@
-"""The orders by name, built in and plugged in."""
+"""The orders by name, built in and plugged in; and a check for names of eviction policies."""
 
 from __future__ import annotations
 
 from importlib.metadata import entry_points
 
+from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
 from scheduler.orders import (
     DLPM,
@@ -21,7 +22,7 @@ from scheduler.orders import (
 )
 from scheduler.policies import FCFS, LPM, SPF, SchedulePolicy, SGLangLPM
 
-__all__ = ["ENTRY_POINT_GROUP", "SCHEDULE_POLICIES", "make_schedule_policy"]
+__all__ = ["ENTRY_POINT_GROUP", "SCHEDULE_POLICIES", "check_eviction", "make_schedule_policy"]
 
 ENTRY_POINT_GROUP = "radixcache.schedule_policies"
 """Other distributions announce their orders here: name = "module:Class"."""
@@ -82,3 +83,10 @@ def make_schedule_policy(name: str) -> SchedulePolicy:
     raise ConfigError(
         f"policy is {name!r}: use one of {known}, or priority+NAME or low-priority+NAME"
     )
+
+
+def check_eviction(name: str, *more: str) -> None:
+    """Refuse an eviction policy that is neither known nor one of ``more``. Raises: ConfigError."""
+    known = [*sorted(EVICTION_POLICIES), *more]
+    if name not in known:
+        raise ConfigError(f"eviction is {name!r}: use one of {', '.join(known)}")

@@ -11,7 +11,7 @@ note says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,10 @@ class PercentileError:
     def error_share(self) -> float | None:
         """Predicted over measured, less 1; None where nothing took time."""
         return self.predicted_s / self.measured_s - 1 if self.measured_s else None
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Return the fields and the error, for JSON."""
+        return asdict(self) | {"error_share": self.error_share}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from scheduler.analysis.stack_distances import StackDistances
 from scheduler.analysis.touches import TouchRule
+from scheduler.report.metrics import ratio
 from scheduler.request import Request
 from scheduler.samples import each_sample
 
@@ -54,7 +54,7 @@ class CapacityCurve:
     page_size: int
     last_token: bool
     """Whether one token of each prompt had to be computed."""
-    cached_answers: int
+    cached_output_requests: int
     """Requests whose recorded answer stays cached; 0: prompts alone are counted."""
     requests: int
     prompt_tokens: int
@@ -79,15 +79,11 @@ class CapacityCurve:
 
     def hit_rate(self, capacity_pages: int | None) -> float | None:
         """Return the share of prompt tokens that hit, from an empty cache; None for no tokens."""
-        if not self.prompt_tokens:
-            return None
-        return self.hit_tokens_at(capacity_pages) / self.prompt_tokens
+        return ratio(self.hit_tokens_at(capacity_pages), self.prompt_tokens)
 
     def second_half_hit_rate(self, capacity_pages: int | None) -> float | None:
         """Return the hit rate of the last 50 % of the requests, over a warm cache."""
-        if not self.second_half_prompt_tokens:
-            return None
-        return self.second_half_hit_tokens_at(capacity_pages) / self.second_half_prompt_tokens
+        return ratio(self.second_half_hit_tokens_at(capacity_pages), self.second_half_prompt_tokens)
 
     @property
     def ceiling_hit_rate(self) -> float | None:
@@ -152,7 +148,7 @@ class CapacityCurve:
         return {
             "page_size": self.page_size,
             "last_token": self.last_token,
-            "cached_answers": self.cached_answers,
+            "cached_output_requests": self.cached_output_requests,
             "requests": self.requests,
             "prompt_tokens": self.prompt_tokens,
             "second_half_prompt_tokens": self.second_half_prompt_tokens,
@@ -176,10 +172,6 @@ class CapacityCurve:
                 "standard_errors": sample.standard_errors.tolist(),
             },
         }
-
-    def to_json(self) -> str:
-        """Return it as JSON in one line: sorted keys, no NaN."""
-        return json.dumps(self.as_dict(), sort_keys=True, allow_nan=False) + "\n"
 
 
 def capacity_curve(
@@ -213,7 +205,7 @@ def curve_of(distances: StackDistances) -> CapacityCurve:
     return CapacityCurve(
         page_size=rule.page_size,
         last_token=rule.last_token,
-        cached_answers=distances.answers,
+        cached_output_requests=distances.answers,
         requests=len(prompts),
         prompt_tokens=int(prompts.sum()),
         second_half_prompt_tokens=int(prompts[half:].sum()),

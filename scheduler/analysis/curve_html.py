@@ -172,7 +172,7 @@ def _facts(curve: CapacityCurve) -> list[Fact]:
         Fact("page size", f"{curve.page_size:,} tokens"),
         Fact("longest request", f"{curve.longest_pages:,} pages"),
         Fact("different pages", f"{curve.distinct_pages:,}"),
-        Fact("answers cached", f"of {curve.cached_answers:,} requests"),
+        Fact("outputs cached", f"of {curve.cached_output_requests:,} requests"),
         Fact("last token", "always computed" if curve.last_token else "may be a hit"),
     ]
     if curve.sample is not None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import re
 from dataclasses import asdict, fields
 from textwrap import fill
 
 from scheduler.analysis.capacity_curve import CapacityCurve
 from scheduler.analysis.curve_report import CurveReport, CurveRow
+from scheduler.report.document import csv_text, json_text
+from scheduler.report.plain_text import columns, labelled, percent
 
 __all__ = ["curve_to_csv", "curve_to_json", "format_curve"]
 
 _GIB = 2**30
 _FEW_SAMPLED = 1_000
 _OPTIMUM = " Opt.: optimal eviction for this order, farthest next hit first."
-_ARRAY = re.compile(r"\[\n[\s\d,.eE+-]+\]")
-"""A list of numbers, one a line; a JSON string has no line break."""
 
 DEFINITIONS = {
     "LRU": "hit tokens / prompt tokens of a cache that evicts the least recently used leaf; "
@@ -37,15 +33,15 @@ def format_curve(report: CurveReport) -> str:
     curve, optimum = report.curve, report.optimum
     rows = report.rows()
     text = _table(report, rows)
-    ceiling = f"{_percent(curve.ceiling_hit_rate)} %"
+    ceiling = f"{percent(curve.ceiling_hit_rate)} %"
     lines = [
-        ("ceiling", f"{ceiling} cold, {_percent(curve.second_half_hit_rate(None))} % warm: "
+        ("ceiling", f"{ceiling} cold, {percent(curve.second_half_hit_rate(None))} % warm: "
          "an unbounded cache, arrival order"),
     ]  # fmt: skip
     if report.dfs_optimum is not None:
         bound = report.dfs_optimum
         about = "" if bound.exact else ", estimated within 1.3 points"
-        lines.append(("DFS optimum", f"{_percent(bound.hit_rate)} %: the best order{about}"))
+        lines.append(("DFS optimum", f"{percent(bound.hit_rate)} %: the best order{about}"))
     for name, pages in (
         ("longest request", curve.longest_pages),
         ("LRU, knee", curve.knee()),
@@ -55,18 +51,15 @@ def format_curve(report: CurveReport) -> str:
     ):
         if pages is not None:
             lines.append((name, _size(report, pages)))
-    lines += [("answers cached", _answers(curve)), *_sample_lines(curve)]
-    width = max(len(name) for name, _ in lines) + 2
-    text += "\n" + "".join(f"{name:<{width}}{value}\n" for name, value in lines)
-    return f"{text}\n{fill(_definition(report), 88)}\n"
+    lines += [("outputs cached", _outputs(curve)), *_sample_lines(curve)]
+    return f"{text}\n{labelled(lines)}\n{fill(_definition(report), 88)}\n"
 
 
 def curve_to_json(report: CurveReport, **more: object) -> str:
-    """Return everything as JSON, the whole curve too; sorted keys, lists of numbers in a row."""
+    """Return everything as JSON, the whole curve too, and what more there is to say."""
     optimum = report.optimum
     bound = report.dfs_optimum
     document = {
-        "title": report.title,
         "kv_bytes_per_token": report.kv_bytes_per_token,
         "rows": [asdict(row) for row in report.rows()],
         "lru": report.curve.as_dict(),
@@ -82,20 +75,13 @@ def curve_to_json(report: CurveReport, **more: object) -> str:
         "definitions": DEFINITIONS,
         **more,
     }
-    text = json.dumps(document, sort_keys=True, indent=2, allow_nan=False)
-    return _ARRAY.sub(lambda found: " ".join(found.group().split()), text) + "\n"
+    return json_text(document)
 
 
 def curve_to_csv(report: CurveReport) -> str:
     """Return a row a capacity; an empty cell is unknown, an empty capacity is unbounded."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     names = [field.name for field in fields(CurveRow)]
-    writer.writerow(names)
-    for row in report.rows():
-        cells = [getattr(row, name) for name in names]
-        writer.writerow(["" if cell is None else cell for cell in cells])
-    return out.getvalue()
+    return csv_text(names, ([getattr(row, name) for name in names] for row in report.rows()))
 
 
 def _table(report: CurveReport, rows: list[CurveRow]) -> str:
@@ -114,19 +100,14 @@ def _table(report: CurveReport, rows: list[CurveRow]) -> str:
             rates.append(row.standard_error)
         if report.optimum is not None:
             rates += [row.optimal_hit_rate, row.optimal_second_half_hit_rate]
-        cells.append(line + [_percent(rate) for rate in rates])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        + "\n"
-        for line in cells
-    )
+        cells.append(line + [percent(rate) for rate in rates])
+    return columns(cells, left=())
 
 
-def _answers(curve: CapacityCurve) -> str:
-    if not curve.cached_answers:
+def _outputs(curve: CapacityCurve) -> str:
+    if not curve.cached_output_requests:
         return "no: prompts alone are counted"
-    return f"as recorded, of {curve.cached_answers:,} of {curve.requests:,} requests"
+    return f"as recorded, of {curve.cached_output_requests:,} of {curve.requests:,} requests"
 
 
 def _sample_lines(curve: CapacityCurve) -> list[tuple[str, str]]:
@@ -166,10 +147,6 @@ def _size(report: CurveReport, pages: int) -> str:
     tokens = pages * report.curve.page_size
     more = "" if memory is None else f" = {memory / _GIB:,.2f} GiB"
     return f"{pages:,} pages = {tokens:,} tokens{more}"
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.2f}"
 
 
 def _count(number: int | None, none: str) -> str:

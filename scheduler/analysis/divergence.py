@@ -44,7 +44,7 @@ class DivergingPlace:
         """The prompt tokens that would be hit beyond those that are, as a share."""
         return (self.hit_rate_after or 0.0) - (self.hit_rate_before or 0.0)
 
-    def to_json(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """Return the fields for JSON."""
         fields = asdict(self) | {"gained_share": self.gained_share}
         return fields | {"namespace": list(self.namespace), "examples": list(self.examples)}

@@ -45,17 +45,18 @@ class Explanation:
     prefixes: tuple[SharedPrefix, ...] = ()
     """The prefixes that most of the repeated work lies in; none of block ids."""
 
-    def to_json(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """Return the fields for JSON."""
         return {
-            "waterfall": self.waterfall.to_json(),
+            "waterfall": self.waterfall.as_dict(),
             "diverging_places": None
             if self.places is None
-            else [place.to_json() for place in self.places],
+            else [place.as_dict() for place in self.places],
             "suggestions": [
                 {"loss": item.loss, "share": item.share, "text": item.text}
                 for item in self.suggestions
             ],
+            "shared_prefixes": [prefix.as_dict() for prefix in self.prefixes],
         }
 
 

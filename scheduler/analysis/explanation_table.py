@@ -8,11 +8,12 @@ from textwrap import fill
 from scheduler.analysis.divergence import DivergingPlace
 from scheduler.analysis.explanation import WORTH_SAYING, Explanation
 from scheduler.analysis.losses import LossWaterfall
+from scheduler.report.plain_text import columns, percent
 
 __all__ = ["format_explanation", "percentages", "waterfall_rows"]
 
 _WIDTH = 88
-_HARD_SPACE = "\u00a0"
+_PERCENT = "\u00a0%"
 """No line ends between a number and its unit."""
 
 
@@ -76,7 +77,7 @@ def format_explanation(explanation: Explanation) -> str:
             for item in explanation.suggestions
         ]
         parts.append("what to do\n" + "\n".join(lines) + "\n")
-    return "\n".join(parts).replace(_HARD_SPACE, " ")
+    return "\n".join(parts).replace(_PERCENT, " %")
 
 
 def _waterfall_text(waterfall: LossWaterfall) -> str:
@@ -87,12 +88,7 @@ def _waterfall_text(waterfall: LossWaterfall) -> str:
     ]
     total = sum(tokens for _, tokens in rows)
     table.append(("all prompt tokens", f"{total:,}", "100.00" if total else "-"))
-    table.insert(0, ("where the prompt tokens went", "tokens", "%"))
-    widths = [max(len(row[column]) for row in table) for column in range(3)]
-    return "".join(
-        f"{name:<{widths[0]}}  {tokens:>{widths[1]}}  {share:>{widths[2]}}\n"
-        for name, tokens, share in table
-    )
+    return columns([("where the prompt tokens went", "tokens", "%"), *table])
 
 
 def _bounds_text(waterfall: LossWaterfall) -> str:
@@ -104,13 +100,13 @@ def _bounds_text(waterfall: LossWaterfall) -> str:
     estimated = "" if waterfall.exact_optimum else " (estimated, within 1.3 points)"
     how = "in arrival order, no queue: nothing is in flight"
     optimal = waterfall.share(waterfall.optimal_eviction_hit_tokens)
-    beside = f"with the optimal eviction {_percent(optimal)}, "
+    beside = f"with the optimal eviction {percent(optimal, _PERCENT)}, "
     if waterfall.order is not None:
         how, beside = f"by {waterfall.order}, each at its first admission", ""
     text = (
         f"{waterfall.requests:,} requests {how}; {memory}, {outputs}. Hit rate "
-        f"{_percent(waterfall.hit_rate)}; {beside}in the best order "
-        f"{_percent(waterfall.share(waterfall.dfs_optimal_hit_tokens))}{estimated}."
+        f"{percent(waterfall.hit_rate, _PERCENT)}; {beside}in the best order "
+        f"{percent(waterfall.share(waterfall.dfs_optimal_hit_tokens), _PERCENT)}{estimated}."
     )
     return fill(text, _WIDTH) + "\n"
 
@@ -122,14 +118,10 @@ def _place_text(place: DivergingPlace) -> str:
     texts = f"one of {place.texts} texts" if place.texts > 1 else "a text"
     quoted = ", ".join(place.examples)
     after = f" after {place.context}" if place.context else ""
+    better, now = (percent(r, _PERCENT) for r in (place.hit_rate_after, place.hit_rate_before))
     text = (
         f"at token {place.start_tokens:,}, {length} tokens{after}: {quoted}. "
         f"{place.moved_requests:,} prompts have it in front of {texts} of up to "
-        f"{place.text_tokens:,} tokens; behind it, the hit rate would be "
-        f"{_percent(place.hit_rate_after)} instead of {_percent(place.hit_rate_before)}"
+        f"{place.text_tokens:,} tokens; behind it, the hit rate would be {better} instead of {now}"
     )
     return fill(text, _WIDTH, initial_indent="  ", subsequent_indent="    ") + "\n"
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.2f}{_HARD_SPACE}%"

@@ -115,7 +115,7 @@ class LossWaterfall:
         """Hit / prompt tokens."""
         return self.share(self.hit_tokens)
 
-    def to_json(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """Return the fields, and the hit rates, for JSON."""
         return asdict(self) | {
             "hit_rate": self.hit_rate,

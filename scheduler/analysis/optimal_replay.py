@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from radixcache.errors import ConfigError
 from scheduler.analysis.stack_distances import StackDistances
+from scheduler.report.metrics import ratio
 
 __all__ = ["OptimalHits", "OptimalReplay"]
 
@@ -37,14 +38,12 @@ class OptimalHits:
     @property
     def hit_rate(self) -> float | None:
         """Hit rate over all requests, from an empty cache; None for no tokens."""
-        return self.hit_tokens / self.prompt_tokens if self.prompt_tokens else None
+        return ratio(self.hit_tokens, self.prompt_tokens)
 
     @property
     def second_half_hit_rate(self) -> float | None:
         """Hit rate of the last 50 % of the requests, over a cache warmed by the others."""
-        if not self.second_half_prompt_tokens:
-            return None
-        return self.second_half_hit_tokens / self.second_half_prompt_tokens
+        return ratio(self.second_half_hit_tokens, self.second_half_prompt_tokens)
 
 
 class _Use(NamedTuple):

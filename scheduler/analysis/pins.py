@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from radixcache import KeyKind, Namespace, PrefixKey
+from radixcache import Namespace, PrefixKey
 from radixcache.errors import ConfigError
 from scheduler.analysis.prefix_trie import PrefixTrie, TrieNode
 from scheduler.request import Request
 
-__all__ = ["PinFinder", "PinnedPrefix", "Pins", "shared_prefixes"]
+__all__ = ["PinFinder", "PinnedPrefix", "Pins", "prefixes_to_pin"]
 
 MOST_TOP = 1000
 
@@ -59,7 +59,6 @@ class PinFinder:
         self._wanted = {prefix.rid for prefix in pins.prefixes}
         self._found: dict[str, tuple[PrefixKey, int]] = {}
         self._trie = PrefixTrie() if pins.top else None
-        self._kind = KeyKind.TOKENS
 
     def add(self, request: Request, prompt_tokens: int) -> None:
         """Look at one request; ``prompt_tokens`` are those before it was edited."""
@@ -67,7 +66,6 @@ class PinFinder:
             self._found[request.rid] = (request.key, prompt_tokens)
         if self._trie is not None:
             self._trie.add(request.key)
-            self._kind = request.key.kind
 
     def keys(self, page_size: int) -> list[PrefixKey]:
         """Return the prefixes in whole pages; those shorter than a page are left out.
@@ -77,7 +75,7 @@ class PinFinder:
         """
         keys = [self._named(prefix, page_size) for prefix in self._pins.prefixes]
         if self._trie is not None:
-            shared = shared_prefixes(self._trie, self._kind, page_size, self._pins.top)
+            shared = prefixes_to_pin(self._trie, page_size, self._pins.top)
             if not shared:
                 raise ConfigError(
                     f"pin {self._pins.label}: no two requests share a page of {page_size} tokens: "
@@ -101,12 +99,12 @@ class PinFinder:
         return key[: min(prefix.tokens, len(key)) // page_size * page_size]
 
 
-def shared_prefixes(trie: PrefixTrie, kind: KeyKind, page_size: int, count: int) -> list[PrefixKey]:
+def prefixes_to_pin(trie: PrefixTrie, page_size: int, count: int) -> list[PrefixKey]:
     """Return up to ``count`` prefixes, in whole pages, that spare most prompt tokens together.
 
     Ties go to the prefix that came first. Cost: O(count x nodes of the trie).
     """
-    width = kind.page_bytes(page_size)
+    width = trie.kind.page_bytes(page_size)
     found: list[PrefixKey] = []
     covered: dict[TrieNode, int] = {}
     for _ in range(count):
@@ -119,7 +117,7 @@ def shared_prefixes(trie: PrefixTrie, kind: KeyKind, page_size: int, count: int)
         for node in path:
             at += len(node.data)
             covered[node] = max(covered.get(node, 0), min(at, end))
-        found.append(PrefixKey.from_packed(data[:end], kind, place.namespace, page_size))
+        found.append(PrefixKey.from_packed(data[:end], trie.kind, place.namespace, page_size))
     return found
 
 

@@ -112,7 +112,7 @@ class SampledDistances:
         return CapacityCurve(
             page_size=rule.page_size,
             last_token=rule.last_token,
-            cached_answers=self._answers,
+            cached_output_requests=self._answers,
             requests=len(prompts),
             prompt_tokens=int(prompts.sum()),
             second_half_prompt_tokens=int(prompts[half:].sum()),

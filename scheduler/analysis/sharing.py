@@ -40,7 +40,7 @@ class SharedPrefix:
     continues: int | None = None
     """The place in the list of the longest listed prefix that it goes on from, if there is one."""
 
-    def to_json(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """Return the fields for JSON."""
         return asdict(self) | {"namespace": list(self.namespace)}
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from scheduler.analysis.trace_statistics import Burstiness, Lengths, TraceStatistics, Turns
+from scheduler.report.plain_text import columns, labelled, percent
 
 __all__ = ["format_statistics"]
+
+_PERCENT = " %"
 
 
 def format_statistics(statistics: TraceStatistics) -> str:
@@ -25,7 +28,7 @@ def format_statistics(statistics: TraceStatistics) -> str:
             "sharing",
             f"{statistics.distinct_pages:,} of {statistics.full_pages:,} full prompt pages of "
             f"{statistics.page_size} tokens are different: "
-            f"{_percent(statistics.shared_pages_share)} repeat",
+            f"{percent(statistics.shared_pages_share, _PERCENT)} repeat",
         ),
         (
             "unbounded cache",
@@ -55,9 +58,7 @@ def format_statistics(statistics: TraceStatistics) -> str:
                 "half are no longer than a page and can hit nothing: a smaller page shows more",
             )
         )
-    width = max(len(name) for name, _ in lines) + 2
-    text = "".join(f"{name:<{width}}{value}\n" for name, value in lines)
-    return text + _sharing_text(statistics)
+    return labelled(lines) + _sharing_text(statistics)
 
 
 def _sharing_text(statistics: TraceStatistics) -> str:
@@ -71,27 +72,23 @@ def _sharing_text(statistics: TraceStatistics) -> str:
             f"{prefix.prefix_tokens:,}",
             f"{prefix.new_tokens:,}",
             f"{prefix.requests:,}",
-            f"{100 * prefix.repeated_share:.2f}",
+            percent(prefix.repeated_share),
             prefix.opening,
         )
         for prefix in prefixes
         if prefix.repeated_tokens
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
     missed = statistics.missed_requests
     about = f"; counts may be {missed:,} too small" if missed else ""
-    lines = [f"\nshared prefixes (tokens; of work: what repeats in the new part{about})\n"]
-    for *numbers, opening in rows:
-        cells = (f"{cell:>{width}}" for cell, width in zip(numbers, widths, strict=True))
-        lines.append(f"{'  '.join(cells)}  {opening}".rstrip() + "\n")
-    return "".join(lines)
+    title = f"shared prefixes (tokens; of work: what repeats in the new part{about})"
+    return f"\n{title}\n{columns(rows, left=(4,))}"
 
 
 def _rates(statistics: TraceStatistics, alone: float | None, whole: float | None, what: str) -> str:
     """Return a rate without and with outputs, side by side where outputs count."""
     if not statistics.cached_outputs:
-        return f"{_percent(whole)} {what}, prompts only"
-    return f"{_percent(whole)} {what}; {_percent(alone)} of prompts only"
+        return f"{percent(whole, _PERCENT)} {what}, prompts only"
+    return f"{percent(whole, _PERCENT)} {what}; {percent(alone, _PERCENT)} of prompts only"
 
 
 def _turns_text(turns: Turns | None) -> str:
@@ -116,10 +113,6 @@ def _lengths(lengths: Lengths | None) -> str:
         f"{lengths.total:,} tokens; mean {lengths.mean:,.1f}, p50 {lengths.p50:,.1f}, "
         f"p99 {lengths.p99:,.1f}, max {lengths.max:,}"
     )
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share * 100:.2f} %"
 
 
 def _number(value: float | None, decimals: int) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from radixcache import KeyKind, Namespace
 from radixcache.errors import ConfigError, KeyKindError
+from scheduler.lookup_cache import usable_tokens
 from scheduler.optimal import computed_key
 from scheduler.request import Request
 
@@ -61,14 +62,7 @@ class TouchRule:
         if key.layout != self._layout:
             self._check_kind(request)
         page_bytes = self._page_bytes
-        usable_pages = len(key.data) // page_bytes
-        usable_tokens = min(usable_pages * page, request.prompt_tokens)
-        if self.last_token:
-            cap = max(request.prompt_tokens - 1, 0)
-            if request.max_match_tokens is not None:
-                cap = min(cap, max(request.max_match_tokens, 0))
-            usable_pages = min(usable_pages, cap // page)
-            usable_tokens = usable_pages * page
+        usable = usable_tokens(request, page, self.last_token)
         whole = computed_key(request) if self.cached_outputs else None
         data = key.data if whole is None else whole.data
         return Touch(
@@ -76,8 +70,8 @@ class TouchRule:
             data,
             page_bytes,
             len(data) // page_bytes,
-            usable_pages,
-            usable_tokens,
+            usable // page if self.last_token else len(key.data) // page_bytes,
+            usable,
             request.prompt_tokens,
             whole is not None,
         )

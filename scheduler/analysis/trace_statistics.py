@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from array import array
 from collections import Counter
@@ -120,12 +119,8 @@ class TraceStatistics:
         """Share of the full pages that some other prompt page equals: 1 - distinct / full."""
         return 1.0 - self.distinct_pages / self.full_pages if self.full_pages else None
 
-    def to_json(self) -> str:
-        """Return it as JSON with sorted keys and no NaN."""
-        return json.dumps(self.fields(), sort_keys=True, indent=2, allow_nan=False) + "\n"
-
-    def fields(self) -> dict[str, object]:
-        """Return what JSON holds of it."""
+    def as_dict(self) -> dict[str, object]:
+        """Return the fields, and what follows from them, for JSON."""
         burstiness = self.burstiness
         ratio = None if burstiness is None else burstiness.peak_to_mean
         return asdict(self) | {

@@ -8,7 +8,6 @@ running requests take the memory that the replay gives to the cache.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
@@ -17,6 +16,7 @@ from textwrap import wrap
 
 from scheduler.lookup_cache import LookupCache
 from scheduler.optimal import computed_key
+from scheduler.report.document import json_text
 from scheduler.request import Request
 
 __all__ = [
@@ -70,7 +70,7 @@ class Validation:
     page_size: int
     capacity_tokens: int | None
     """None: unbounded."""
-    outputs_cached: bool
+    cached_outputs: bool
     tolerance_points: float
     requests: int
     reported_prompt_tokens: int
@@ -150,13 +150,13 @@ def checks_of(measured: Sequence[Measured], hits: Sequence[int]) -> tuple[Reques
 
 
 def validation_json(validation: Validation, **more: object) -> str:
-    """Return it as JSON: sorted keys, no NaN."""
+    """Return it as JSON, and what more there is to say."""
     document = {
         **more,
         "definition": validation.definition,
         "page_size": validation.page_size,
         "capacity_tokens": validation.capacity_tokens,
-        "outputs_cached": validation.outputs_cached,
+        "cached_outputs": validation.cached_outputs,
         "requests": validation.requests,
         "reported": _totals(
             validation.reported_prompt_tokens,
@@ -180,9 +180,8 @@ def validation_json(validation: Validation, **more: object) -> str:
             }
             for check in validation.checks
         ],
-        "notes": list(validation.notes),
     }
-    return json.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n"
+    return json_text(document)
 
 
 def _totals(prompt: int, cached: int, rate: float) -> dict[str, float]:
@@ -194,10 +193,10 @@ def format_validation(validation: Validation) -> str:
     memory = "unbounded KV memory"
     if validation.capacity_tokens is not None:
         memory = f"{validation.capacity_tokens:,} tokens of KV memory"
-    outputs = "cached" if validation.outputs_cached else "not cached"
+    outputs = "cached" if validation.cached_outputs else "not cached"
     lines = [
         f"{validation.requests:,} requests; predicted with {memory}, pages of "
-        f"{validation.page_size}, answers {outputs}",
+        f"{validation.page_size}, outputs {outputs}",
         "",
         f"{'':<11}{'prompt tokens':>16}{'cached tokens':>16}{'hit rate':>12}",
     ]

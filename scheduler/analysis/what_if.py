@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from radixcache import EVICTION_POLICIES, KeyKind, PrefixKey
+from radixcache import KeyKind, PrefixKey
 from radixcache.errors import ConfigError
 from scheduler.analysis.changes import Change, Variation, variations_of
 from scheduler.analysis.edits import Edit, check_kind
 from scheduler.analysis.pins import PinFinder
 from scheduler.analysis.replicas import Fleet
-from scheduler.lookup_cache import HitCounts, LookupCache, distinct_pages
+from scheduler.lookup_cache import HitCounts, LookupCache, distinct_pages, whole_pages
 from scheduler.optimal import DEFAULT_EXACT_LIMIT_BYTES, OptimalMeter, computed_key
+from scheduler.registry import check_eviction
+from scheduler.report.metrics import ratio
 from scheduler.request import Request
 from scheduler.samples import fan_out
 
@@ -67,14 +69,12 @@ class WhatIfRow:
     @property
     def cold_hit_rate(self) -> float | None:
         """Hit tokens / prompt tokens from an empty cache; None without a prompt token."""
-        return self.hit_tokens / self.prompt_tokens if self.prompt_tokens else None
+        return ratio(self.hit_tokens, self.prompt_tokens)
 
     @property
     def second_half_hit_rate(self) -> float | None:
         """Hit rate of the last 50 % of the requests, over caches warmed by the others."""
-        if not self.second_half_prompt_tokens:
-            return None
-        return self.second_half_hit_tokens / self.second_half_prompt_tokens
+        return ratio(self.second_half_hit_tokens, self.second_half_prompt_tokens)
 
     @property
     def imbalance(self) -> float | None:
@@ -139,12 +139,7 @@ class _Lane:
 
 def _capacity_pages(variation: Variation, capacity_tokens: int) -> int:
     """Return the pages of each cache of a row. Raises: ConfigError for less than one page."""
-    tokens = capacity_tokens * variation.pooled
-    if tokens < variation.page_size:
-        raise ConfigError(
-            f"capacity is {tokens} tokens, less than a page of {variation.page_size}: give more"
-        )
-    return tokens // variation.page_size
+    return whole_pages(capacity_tokens * variation.pooled, variation.page_size)
 
 
 class _Stream:
@@ -245,9 +240,7 @@ def what_if(
     Raises: ConfigError for a change that no request has anything for, a capacity below one
     page, pins that do not fit, block ids that cannot be changed as asked.
     """
-    if eviction not in EVICTION_POLICIES:
-        known = ", ".join(sorted(EVICTION_POLICIES))
-        raise ConfigError(f"eviction is {eviction!r}: use one of {known}")
+    check_eviction(eviction)
     rows = variations_of(page_size, changes, together=together)
     for row in rows:
         _capacity_pages(row, capacity_tokens)

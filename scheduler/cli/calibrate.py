@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
+from collections.abc import Sequence
 from typing import Any
 
 from radixcache.errors import ConfigError
-from scheduler.analysis.calibration import Calibration, calibrate, format_calibration
+from scheduler.analysis.calibration import (
+    Calibration,
+    PercentileError,
+    calibrate,
+    format_calibration,
+)
 from scheduler.analysis.step_log import StepLog, read_steps
 from scheduler.cli.measured_ttft import ttft_errors
-from scheduler.cli.output import check_writable, emit, say
-from scheduler.cli.parsing import command_line
+from scheduler.cli.output import check_writable, emit, frame_of, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.version import installed_version
+from scheduler.report.document import json_text
 from scheduler.sim.cost_model import CostModel, FittedRange
 from scheduler.trace.server_log import log_lines
 from scheduler.trace.source import Source
@@ -46,15 +50,15 @@ def run(arguments: argparse.Namespace) -> int:
     fit = calibrate(log.rows)
     cost = _cost_model(fit)
     ttft, reason = ttft_errors(source, log, cost)
-    record = _record(arguments, log, fit, [_percentile(p) for p in ttft], reason)
+    record = _record(arguments, log, fit, ttft, reason)
     if arguments.output is not None:
         document = {**cost.as_dict(), "calibration": record}
-        emit(arguments.output, json.dumps(document, sort_keys=True, indent=2) + "\n")
+        emit(arguments.output, json_text(document))
         capacity = log.facts.capacity_tokens
         memory = "" if capacity is None else f" --capacity-tokens {capacity}"
         say([f"{arguments.output}: use it with --cost-model {arguments.output}{memory}"])
     if arguments.json:
-        text = json.dumps(record, sort_keys=True, indent=2, allow_nan=False) + "\n"
+        text = json_text(record)
     else:
         text = format_calibration(fit, ttft, reason, sorted(log.notes))
     emit(None, text)
@@ -74,26 +78,16 @@ def _cost_model(fit: Calibration) -> CostModel:
     )
 
 
-def _percentile(error: Any) -> dict[str, float | int | None]:
-    return {
-        "percentile": error.percentile,
-        "measured_s": error.measured_s,
-        "predicted_s": error.predicted_s,
-        "error_share": error.error_share,
-    }
-
-
 def _record(
     arguments: argparse.Namespace,
     log: StepLog,
     fit: Calibration,
-    ttft: list[dict[str, float | int | None]],
+    ttft: Sequence[PercentileError],
     reason: str | None,
 ) -> dict[str, Any]:
     """Return the record of the fit, for JSON."""
     return {
-        "command": command_line(arguments),
-        "version": installed_version(),
+        **frame_of(arguments, arguments.log, [*fit.notes, *sorted(log.notes)]),
         "engine": log.engine,
         "capacity_tokens": log.facts.capacity_tokens,
         "page_size": log.facts.page_size,
@@ -103,9 +97,8 @@ def _record(
         "held_out_rows": fit.held_out_rows,
         "outlier_rows": fit.outliers,
         "r_squared": fit.r_squared,
-        "step_times": [_percentile(error) for error in fit.step_times],
-        "ttft": ttft or None,
+        "step_times": [error.as_dict() for error in fit.step_times],
+        "ttft": [error.as_dict() for error in ttft] or None,
         "ttft_missing": reason,
         "left_out": dict(sorted(log.left_out.items())),
-        "notes": [*fit.notes, *sorted(log.notes)],
     }

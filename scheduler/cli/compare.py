@@ -74,6 +74,6 @@ def run(arguments: argparse.Namespace) -> int:
     total = len(loaded) * len(cells)
     with progress_bar("requests", total, quiet=arguments.quiet) as bar:
         summaries = run_tasks(runner, arguments, CellRunner.run, cells, bar, jobs=arguments.jobs)
-    emit_runs(arguments, summaries)
+    emit_runs(arguments, loaded, summaries)
     write_html(arguments, "html_compare", loaded, summaries)
     return 0

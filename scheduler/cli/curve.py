@@ -14,11 +14,10 @@ from scheduler.analysis.curve_table import curve_to_csv, curve_to_json, format_c
 from scheduler.analysis.touches import TouchRule
 from scheduler.cli.html_output import check_html, write_html
 from scheduler.cli.model_memory import kv_bytes_per_token_of, notes_on_model
-from scheduler.cli.output import check_writable, emit, say
-from scheduler.cli.parsing import command_line
+from scheduler.cli.output import check_writable, emit, frame_of, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.version import installed_version
 from scheduler.cli.workload import notes_on, opened, page_size_of, title_of
+from scheduler.lookup_cache import whole_pages
 from scheduler.request import Request
 from scheduler.trace import Trace, Workload
 
@@ -67,12 +66,7 @@ def _capacity_pages(arguments: argparse.Namespace, page_size: int) -> list[int] 
     """Return the capacities asked for in pages, each once."""
     if arguments.capacities is None:
         return None
-    for tokens in arguments.capacities:
-        if tokens < page_size:
-            raise ConfigError(
-                f"capacity is {tokens} tokens, less than a page of {page_size}: give more"
-            )
-    return sorted({tokens // page_size for tokens in arguments.capacities})
+    return sorted({whole_pages(tokens, page_size) for tokens in arguments.capacities})
 
 
 def _requests(arguments: argparse.Namespace, trace: Trace | Workload) -> Iterator[Request]:
@@ -85,7 +79,5 @@ def _requests(arguments: argparse.Namespace, trace: Trace | Workload) -> Iterato
 
 def _text(arguments: argparse.Namespace, report: CurveReport, notes: list[str]) -> str:
     if arguments.json:
-        return curve_to_json(
-            report, command=command_line(arguments), version=installed_version(), notes=notes
-        )
+        return curve_to_json(report, **frame_of(arguments, report.title, notes))
     return curve_to_csv(report) if arguments.csv else format_curve(report)

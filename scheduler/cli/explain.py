@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from radixcache import EVICTION_POLICIES, KeyKind
+from radixcache import KeyKind
 from radixcache.errors import ConfigError
 from scheduler.analysis.admission_losses import AdmissionLosses, WatchedCache
 from scheduler.analysis.explanation import Explanation, explain, suggestions
@@ -17,15 +16,18 @@ from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
 from scheduler.cli.html_output import check_html, write_html
 from scheduler.cli.loaded import adapt_by
+from scheduler.cli.model_memory import notes_on_model
+from scheduler.cli.options import OUTPUT_OPTIONS, option_of
 from scheduler.cli.options_explain import DEFAULT_PLACES
 from scheduler.cli.options_models import MODEL_OPTIONS
-from scheduler.cli.output import check_writable, emit, say
-from scheduler.cli.parsing import command_line, option_of
+from scheduler.cli.options_trace import INPUT_OPTIONS
+from scheduler.cli.output import check_writable, emit, frame_of, say
 from scheduler.cli.progress import counted, progress_bar
 from scheduler.cli.runs import capacity_of, cost_model_of, presets_of, settings_of
-from scheduler.cli.version import installed_version
 from scheduler.cli.workload import notes_on, opened, page_size_of, title_of, tokenizer_of
-from scheduler.registry import make_schedule_policy
+from scheduler.lookup_cache import whole_pages
+from scheduler.registry import check_eviction, make_schedule_policy
+from scheduler.report.document import json_text
 from scheduler.request import Request
 from scheduler.sim.run import run_policy
 from scheduler.trace.quoting import Quoter
@@ -33,19 +35,8 @@ from scheduler.trace.quoting import Quoter
 __all__ = ["run"]
 
 _LOOKUP_OPTIONS = {
-    *(
-        "trace",
-        "workload",
-        "size",
-        "seed",
-        "format",
-        "requests",
-        "strict",
-        "max_new_tokens",
-        "tokenizer",
-    ),
-    *("capacity_tokens", "page_size", "eviction", "cache_output", "visible_share", "places"),
-    *("json", "output", "quiet", "html", *MODEL_OPTIONS),
+    *(*INPUT_OPTIONS, *MODEL_OPTIONS, *OUTPUT_OPTIONS, "html", "places", "seed"),
+    *("capacity_tokens", "page_size", "eviction", "cache_output", "visible_share"),
 }
 
 
@@ -61,11 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     check_writable(arguments.output)
     check_html(arguments)
-    if arguments.eviction not in EVICTION_POLICIES:
-        known = ", ".join(sorted(EVICTION_POLICIES))
-        raise ConfigError(f"eviction is {arguments.eviction!r}: use one of {known}")
+    check_eviction(arguments.eviction)
     explained = _looked_up(arguments) if arguments.policy is None else _scheduled(arguments)
-    emit(arguments.output, _text(arguments, explained.explanation))
+    emit(arguments.output, _text(arguments, explained))
     write_html(arguments, "html_explain", *explained)
     return 0
 
@@ -80,11 +69,7 @@ def _looked_up(arguments: argparse.Namespace) -> _Explained:
     adapt = adapt_by(arguments)
     trace = opened(arguments, tokenizer=tokenizer)
     page_size = page_size_of(trace, arguments.page_size)
-    capacity_tokens = capacity_of(arguments)
-    if capacity_tokens < page_size:
-        raise ConfigError(
-            f"capacity is {capacity_tokens} tokens, less than a page of {page_size}: give more"
-        )
+    capacity_pages = whole_pages(capacity_of(arguments), page_size)
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:
 
         def requests() -> Iterator[Request]:
@@ -94,14 +79,14 @@ def _looked_up(arguments: argparse.Namespace) -> _Explained:
         explanation = explain(
             requests,
             page_size,
-            capacity_pages=capacity_tokens // page_size,
+            capacity_pages=capacity_pages,
             policy=arguments.eviction,
             cached_outputs=_outputs_cached(arguments, trace.kind),
             quote=quoter.quote,
             context=quoter.quote_end,
             most_places=DEFAULT_PLACES if arguments.places is None else arguments.places,
         )
-    notes = notes_on(trace)
+    notes = [*notes_on(trace), *notes_on_model(arguments)]
     say([title_of(trace), *(f"note: {note}" for note in notes)])
     return _Explained(explanation, title_of(trace), notes)
 
@@ -140,11 +125,8 @@ def _outputs_cached(arguments: argparse.Namespace, kind: KeyKind) -> bool:
     return arguments.cache_output != "none" and kind is not KeyKind.BLOCKS
 
 
-def _text(arguments: argparse.Namespace, explanation: Explanation) -> str:
+def _text(arguments: argparse.Namespace, explained: _Explained) -> str:
+    explanation, title, notes = explained
     if not arguments.json:
         return format_explanation(explanation)
-    document = explanation.to_json() | {
-        "command": command_line(arguments),
-        "version": installed_version(),
-    }
-    return json.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n"
+    return json_text(explanation.as_dict() | frame_of(arguments, title, notes))

@@ -6,7 +6,7 @@ import argparse
 
 from radixcache.errors import ConfigError
 from scheduler.cli.compare import runs_of
-from scheduler.cli.parsing import option_of
+from scheduler.cli.options import option_of
 from scheduler.cli.runs import order_of
 from scheduler.queues import guard_bound
 from scheduler.registry import make_schedule_policy

@@ -9,9 +9,10 @@ from itertools import islice
 from scheduler.analysis.prefix_trie import PrefixTrie
 from scheduler.analysis.statistics_table import format_statistics
 from scheduler.analysis.trace_statistics import trace_statistics
-from scheduler.cli.output import check_writable, emit, say
+from scheduler.cli.output import check_writable, emit, frame_of, say
 from scheduler.cli.progress import counted, progress_bar
 from scheduler.cli.workload import notes_on, opened, page_size_of, title_of, tokenizer_of
+from scheduler.report.document import json_text
 from scheduler.trace import Trace
 from scheduler.trace.quoting import Quoter
 
@@ -34,8 +35,11 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if isinstance(trace, Trace):
         statistics = replace(statistics, skipped=dict(trace.summary.skipped))
-    say([title_of(trace)])
-    say(f"note: {note}" for note in notes_on(trace))
-    text = statistics.to_json() if arguments.json else format_statistics(statistics)
+    title, notes = title_of(trace), notes_on(trace)
+    say([title, *(f"note: {note}" for note in notes)])
+    if arguments.json:
+        text = json_text(statistics.as_dict() | frame_of(arguments, title, notes))
+    else:
+        text = format_statistics(statistics)
     emit(arguments.output, text)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from radixcache.errors import ConfigError
+from scheduler.cli.options import option_of
 from scheduler.models import (
     ModelShape,
     capacity_tokens,
@@ -90,9 +91,8 @@ def complete_memory(arguments: argparse.Namespace) -> None:
     gpu = getattr(arguments, "gpu", None)
     for name in ("model", "hf_config", "kv_dtype"):
         if name in given and gpu is None and not arguments.shows_bytes:
-            option = "--" + name.replace("_", "-")
             raise ConfigError(
-                f"{option} does nothing without --kv-memory"
+                f"{option_of(name)} does nothing without --kv-memory"
                 + (" or --gpu" if "gpu" in arguments else "")
                 + ": give it, or leave the model out"
             )

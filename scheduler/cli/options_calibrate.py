@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from scheduler.cli.options import whole
+from scheduler.cli.options import add_quiet, whole
 
 __all__ = ["add_calibrate"]
 
@@ -33,4 +33,4 @@ def add_calibrate(commands: argparse._SubParsersAction[Any]) -> None:
         "--output", "-o", metavar="FILE", help="write the cost model there, as JSON"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
+    add_quiet(parser)

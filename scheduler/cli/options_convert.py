@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from scheduler.cli.options import add_input, whole
+from scheduler.cli.options import add_quiet, add_seed, whole
+from scheduler.cli.options_trace import add_input
 
 __all__ = ["add_convert"]
 
@@ -43,5 +44,5 @@ def add_convert(commands: argparse._SubParsersAction[Any]) -> None:
         "--anonymise the trace's blocks, else 64)",
     )
     add_input(parser)
-    parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")
-    parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
+    add_seed(parser)
+    add_quiet(parser)

@@ -5,9 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from scheduler.cli.options import add_input, add_output, add_page_size, listed, positive, whole
+from scheduler.cli.options import (
+    add_output,
+    add_page_size,
+    add_seed,
+    listed,
+    positive,
+    share_above_0,
+    whole,
+)
 from scheduler.cli.options_html import add_html
 from scheduler.cli.options_models import add_model
+from scheduler.cli.options_trace import add_input
 
 __all__ = ["add_curve"]
 
@@ -49,7 +58,7 @@ def add_curve(commands: argparse._SubParsersAction[Any]) -> None:
     )
     group.add_argument(
         "--sample",
-        type=_rate,
+        type=share_above_0,
         metavar="RATE",
         help="estimate from this share of the pages, with a standard error, in little memory; "
         "LRU alone",
@@ -60,21 +69,8 @@ def add_curve(commands: argparse._SubParsersAction[Any]) -> None:
         metavar="N",
         help="KV bytes of one token, all layers: adds GiB to the table",
     )
-    group.add_argument(
-        "--seed",
-        type=whole(0),
-        default=0,
-        metavar="S",
-        help="seed of the built-in workload and of the sample (default: 0)",
-    )
+    add_seed(group)
     add_model(parser, roofline=False, several=True, shows_bytes=True)
     add_output(parser)
     add_html(parser)
     add_input(parser)
-
-
-def _rate(text: str) -> float:
-    value = positive(text)
-    if value > 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share above 0 and at most 1")
-    return value

@@ -8,7 +8,6 @@ from typing import Any
 from scheduler.cli.options import (
     add_arrivals,
     add_engine,
-    add_input,
     add_memory,
     add_order,
     add_output,
@@ -17,6 +16,7 @@ from scheduler.cli.options import (
 )
 from scheduler.cli.options_html import add_html
 from scheduler.cli.options_models import add_model
+from scheduler.cli.options_trace import add_input
 
 __all__ = ["DEFAULT_PLACES", "add_explain"]
 

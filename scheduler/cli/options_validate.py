@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from scheduler.cli.options import FORMATS, add_output, not_negative, whole
+from scheduler.cli.options import add_output, not_negative, whole
+from scheduler.cli.options_trace import FORMATS
 
 __all__ = ["LOG_KINDS", "add_validate"]
 

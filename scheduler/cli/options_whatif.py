@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from scheduler.cli.options import add_input, add_output, listed, whole
+from scheduler.cli.options import add_output, add_seed, listed, whole
 from scheduler.cli.options_models import add_model
+from scheduler.cli.options_trace import add_input
 
 __all__ = ["DEFAULT_MARKS", "add_whatif"]
 
@@ -16,17 +17,13 @@ _SALTS = ("session", "tenant", "none")
 _ROUTES = ("cache-aware", "prefix", "session", "round-robin")
 
 
-def _named(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
-    """Return a check for a comma-separated list of known names, each given once."""
+def _named(known: tuple[str, ...]) -> Callable[[str], str]:
+    """Return a check for one of the known names."""
 
-    def parse(text: str) -> tuple[str, ...]:
-        names = tuple(name.strip() for name in text.split(","))
-        for name in names:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
-            if names.count(name) > 1:
-                raise argparse.ArgumentTypeError(f"{text!r} has {name} twice: give it once")
-        return names
+    def parse(text: str) -> str:
+        if text not in known:
+            raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(known)}")
+        return text
 
     return parse
 
@@ -53,7 +50,7 @@ def add_whatif(commands: argparse._SubParsersAction[Any]) -> None:
     add_model(parser, roofline=False)
     add_input(parser)
     add_output(parser)
-    parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")
+    add_seed(parser)
 
 
 def _add_changes(group: argparse._ArgumentGroup) -> None:
@@ -66,7 +63,7 @@ def _add_changes(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--salt-by",
-        type=_named(_SALTS),
+        type=listed(_named(_SALTS)),
         metavar="A,B,...",
         help="who is kept apart: session, tenant (client or user of a row), or none: nobody, "
         "whatever salt the rows have",
@@ -113,7 +110,7 @@ def _add_replicas(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--route",
-        type=_named(_ROUTES),
+        type=listed(_named(_ROUTES)),
         metavar="A,B,...",
         help="with --replicas: cache-aware (the longest cached prefix, if it is 0.3 of the prompt, "
         "else the least loaded), prefix (always the longest), session, round-robin (default: each "

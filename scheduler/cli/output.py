@@ -12,12 +12,23 @@ from rich.console import Console
 from rich.text import Text
 
 from radixcache.errors import ConfigError
+from scheduler.cli.loaded import Requests
+from scheduler.cli.parsing import command_line
+from scheduler.cli.version import installed_version
 from scheduler.report.summary import Summary, to_csv, to_json
 from scheduler.report.sweep import Sweep
 from scheduler.report.sweep_table import render_sweep
 from scheduler.report.table import print_table, render_table
 
-__all__ = ["check_trace_name", "check_writable", "emit", "emit_runs", "print_sweep", "say"]
+__all__ = [
+    "check_trace_name",
+    "check_writable",
+    "emit",
+    "emit_runs",
+    "frame_of",
+    "print_sweep",
+    "say",
+]
 
 
 def check_writable(path: str | None, *, replaced: bool = False) -> None:
@@ -63,10 +74,23 @@ def emit(path: str | None, text: str) -> None:
         ) from error
 
 
-def emit_runs(arguments: argparse.Namespace, summaries: Sequence[Summary]) -> None:
+def frame_of(arguments: argparse.Namespace, title: str, notes: Iterable[str]) -> dict[str, object]:
+    """Return what every JSON document says of itself: what made it, and of what."""
+    return {
+        "command": command_line(arguments),
+        "version": installed_version(),
+        "title": title,
+        "notes": list(notes),
+    }
+
+
+def emit_runs(
+    arguments: argparse.Namespace, loaded: Requests, summaries: Sequence[Summary]
+) -> None:
     """Give out the runs in the form that was asked for."""
     if arguments.json:
-        emit(arguments.output, to_json(summaries))
+        frame = frame_of(arguments, loaded.name, loaded.notes)
+        emit(arguments.output, to_json(summaries, **frame))
     elif arguments.csv:
         emit(arguments.output, to_csv(summaries))
     elif arguments.output is None:

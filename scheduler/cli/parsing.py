@@ -11,21 +11,20 @@ from typing import NoReturn, TypeAlias
 from radixcache.errors import ConfigError
 from scheduler.cli.model_memory import complete_memory
 from scheduler.cli.options import (
-    DEFAULT_MAX_NEW_TOKENS,
     DEFAULT_POLICIES,
-    DEFAULT_WORKLOAD,
-    WORKLOADS,
     add_arrivals,
     add_engine,
-    add_input,
     add_loads,
     add_memory,
     add_order,
     add_output,
     add_page_size,
     add_pages,
+    add_quiet,
+    add_seed,
     add_time,
     listed,
+    option_of,
     positive,
     tolerance,
     whole,
@@ -37,10 +36,16 @@ from scheduler.cli.options_explain import add_explain
 from scheduler.cli.options_guards import add_guards
 from scheduler.cli.options_html import add_html
 from scheduler.cli.options_models import add_model
+from scheduler.cli.options_trace import (
+    DEFAULT_MAX_NEW_TOKENS,
+    DEFAULT_WORKLOAD,
+    WORKLOADS,
+    add_input,
+)
 from scheduler.cli.options_validate import add_validate
 from scheduler.cli.options_whatif import add_whatif
 
-__all__ = ["command_line", "option_of", "parse_arguments"]
+__all__ = ["command_line", "parse_arguments"]
 
 _CHANGES_NO_BYTE = {"jobs", "quiet", "output", "json", "csv", "html"}
 """Options of which the result does not depend."""
@@ -173,7 +178,7 @@ def _add_inspect(commands: _Commands) -> None:
     add_page_size(parser)
     add_input(parser)
     add_output(parser, csv=False)
-    parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")
+    add_seed(parser)
 
 
 def _add_generate(commands: _Commands) -> None:
@@ -192,13 +197,13 @@ def _add_generate(commands: _Commands) -> None:
         metavar="N",
         help="its requests, sessions or problems (default: the workload's own)",
     )
-    parser.add_argument("--seed", type=whole(0), default=0, metavar="S", help="seed (default: 0)")
+    add_seed(parser)
     parser.add_argument(
         "--timestamp",
         choices=("before", "after"),
         help="chat: write when it started before or after the system prompt (default: nowhere)",
     )
-    parser.add_argument("--quiet", "-q", action="store_true", help="no progress bar")
+    add_quiet(parser)
 
 
 def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
@@ -267,11 +272,6 @@ def command_line(arguments: argparse.Namespace) -> str:
                 words.append(",".join(str(item).removesuffix(".0") for item in values))
     # A path may hold bytes that are no text.
     return shlex.join(words).encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def option_of(name: str) -> str:
-    """Return how an option is written."""
-    return "--" + name.replace("_", "-")
 
 
 def _complete_input(arguments: argparse.Namespace) -> None:

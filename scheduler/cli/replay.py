@@ -3,49 +3,37 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-import json
 from dataclasses import asdict
 from itertools import islice
 from textwrap import fill
 
-from radixcache import EVICTION_POLICIES, KeyKind
+from radixcache import KeyKind
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
 from scheduler.cli.loaded import adapt_by
 from scheduler.cli.model_memory import notes_on_model
+from scheduler.cli.options import OUTPUT_OPTIONS, option_of
 from scheduler.cli.options_models import MODEL_OPTIONS
-from scheduler.cli.output import check_writable, emit, emit_runs, say
-from scheduler.cli.parsing import option_of
+from scheduler.cli.options_trace import INPUT_OPTIONS
+from scheduler.cli.output import check_writable, emit, emit_runs, frame_of, say
 from scheduler.cli.progress import counted, progress_bar
 from scheduler.cli.runs import presets_of
-from scheduler.cli.workload import notes_on, opened, page_size_of
+from scheduler.cli.workload import notes_on, opened, page_size_of, title_of
 from scheduler.lookup import LookupResult, lookup_replay
-from scheduler.registry import make_schedule_policy
+from scheduler.lookup_cache import whole_pages
+from scheduler.registry import check_eviction, make_schedule_policy
+from scheduler.report.document import csv_text, json_text
 from scheduler.report.metrics import METRICS
+from scheduler.report.plain_text import labelled
 from scheduler.report.summary import Summary
 
 __all__ = ["run"]
 
 Value = str | int | float | None
 _LOOKUP_OPTIONS = {
-    *(
-        "trace",
-        "workload",
-        "size",
-        "seed",
-        "format",
-        "requests",
-        "strict",
-        "max_new_tokens",
-        "tokenizer",
-        "capacity_tokens",
-        "page_size",
-        *MODEL_OPTIONS,
-    ),
-    *("eviction", "lookup", "last_token", "json", "csv", "output", "quiet"),
+    *(*INPUT_OPTIONS, *MODEL_OPTIONS, *OUTPUT_OPTIONS),
+    *("lookup", "last_token", "seed", "capacity_tokens", "page_size", "eviction"),
     *("cache_output", "visible_share"),
 }
 
@@ -68,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress_bar("requests", len(loaded), quiet=arguments.quiet) as bar:
         summary = runner.run(cell, bar)
     if arguments.json or arguments.csv:
-        emit_runs(arguments, [summary])
+        emit_runs(arguments, loaded, [summary])
     else:
         emit(arguments.output, _every_number(summary))
     return 0
@@ -91,7 +79,7 @@ def _every_number(summary: Summary) -> str:
     rows += [(f"ended: {reason}", str(count)) for reason, count in summary.ended.items()]
     rows += [(f"rejected: {reason}", str(count)) for reason, count in summary.rejected.items()]
     rows += [(f"assumed: {name}", str(value)) for name, value in summary.assumptions.items()]
-    return _aligned(rows)
+    return labelled(rows)
 
 
 def _lookup(arguments: argparse.Namespace) -> int:
@@ -101,9 +89,7 @@ def _lookup(arguments: argparse.Namespace) -> int:
                 f"{option_of(name)} does nothing with --lookup, which has no queue, no engine "
                 "and no time: leave it out"
             )
-    known = [*sorted(EVICTION_POLICIES), "optimal"]
-    if arguments.eviction not in known:
-        raise ConfigError(f"eviction is {arguments.eviction!r}: use one of {', '.join(known)}")
+    check_eviction(arguments.eviction, "optimal")
     adapt = adapt_by(arguments)
     outputs = arguments.cache_output not in {None, "none"}
     trace = opened(arguments, partial_block=True)
@@ -114,11 +100,7 @@ def _lookup(arguments: argparse.Namespace) -> int:
         )
     page_size = page_size_of(trace, arguments.page_size)
     capacity = arguments.capacity_tokens
-    pages = None if capacity is None else capacity // page_size
-    if pages == 0:
-        raise ConfigError(
-            f"capacity is {capacity} tokens, less than a page of {page_size}: give more"
-        )
+    pages = None if capacity is None else whole_pages(capacity, page_size)
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:
         result = lookup_replay(
             map(adapt, counted(islice(trace, arguments.requests), bar)),
@@ -128,43 +110,42 @@ def _lookup(arguments: argparse.Namespace) -> int:
             last_token=arguments.last_token,
             cache_outputs=outputs,
         )
-    say(f"note: {note}" for note in [*notes_on(trace), *notes_on_model(arguments)])
-    emit(arguments.output, _lookup_text(arguments, result))
+    notes = [*notes_on(trace), *notes_on_model(arguments)]
+    say([title_of(trace), *(f"note: {note}" for note in notes)])
+    emit(arguments.output, _lookup_text(arguments, result, title_of(trace), notes))
     return 0
 
 
-def _lookup_text(arguments: argparse.Namespace, result: LookupResult) -> str:
+def _lookup_text(
+    arguments: argparse.Namespace, result: LookupResult, title: str, notes: list[str]
+) -> str:
     rows: dict[str, Value] = {
         **asdict(result),
         "cold_hit_rate": result.cold_hit_rate,
         "second_half_hit_rate": result.second_half_hit_rate,
     }
-    if arguments.json:
-        return json.dumps(rows, sort_keys=True, indent=2, allow_nan=False) + "\n"
     if arguments.csv:
-        out = io.StringIO()
-        writer = csv.DictWriter(out, list(rows), lineterminator="\n")
-        writer.writeheader()
-        writer.writerow(rows)
-        return out.getvalue()
+        return csv_text(list(rows), [list(rows.values())])
+    definition = _lookup_definition(result)
+    if arguments.json:
+        frame = frame_of(arguments, title, notes)
+        return json_text({**rows, "definition": definition, **frame})
+    table = labelled([(name, _lookup_value(name, value)) for name, value in rows.items()])
+    return f"{table}\n{fill(f'Definition: {definition}', 88)}\n"
+
+
+def _lookup_definition(result: LookupResult) -> str:
     last_token = "one token of each prompt computed" if result.last_token else "no last-token rule"
     outputs = "recorded outputs are cached" if result.cached_outputs else "outputs are not cached"
-    definition = (
-        "Definition: requests in arrival order, no queue and no time; every page of a prompt is "
+    return (
+        "requests in arrival order, no queue and no time; every page of a prompt is "
         "looked up, a partial last block too; hit tokens = min(page size * matched pages, prompt "
         f"tokens), {last_token}; {outputs}. The second half counts the last 50 % of the requests "
         "over the cache that the first half warmed."
     )
-    table = _aligned([(name, _lookup_value(name, value)) for name, value in rows.items()])
-    return f"{table}\n{fill(definition, 88)}\n"
 
 
 def _lookup_value(name: str, value: Value) -> str:
     if value is None:
         return "unbounded" if name == "capacity_pages" else "-"
     return f"{value:.5f}" if isinstance(value, float) else str(value)
-
-
-def _aligned(rows: list[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in rows)
-    return "".join(f"{name.ljust(width)}  {value}".rstrip() + "\n" for name, value in rows)

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
-from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError
 from scheduler.cli.loaded import (
     DEFAULT_CAPACITY_TOKENS,
@@ -15,11 +14,12 @@ from scheduler.cli.loaded import (
     setting_of,
 )
 from scheduler.cli.model_memory import said_of_memory, shape_from
+from scheduler.cli.options import option_of
 from scheduler.cli.progress import Bar
 from scheduler.config import AdaptiveRatio, SchedulerConfig
 from scheduler.models import gpu_named
 from scheduler.queues import make_guard
-from scheduler.registry import make_schedule_policy
+from scheduler.registry import check_eviction, make_schedule_policy
 from scheduler.report.recorder import Recorder
 from scheduler.report.summary import EXTRAPOLATED, Summary, summarize
 from scheduler.sim.closed_loop import ClosedLoop
@@ -50,7 +50,7 @@ def cost_model_of(arguments: argparse.Namespace) -> StepCost:
         return _roofline(arguments)
     for name in ("gpus", "compute_efficiency", "bandwidth_efficiency"):
         if getattr(arguments, name) is not None:
-            raise ConfigError(f"--{name.replace('_', '-')} goes with --gpu: give both")
+            raise ConfigError(f"{option_of(name)} goes with --gpu: give both")
     if arguments.cost_model is not None:
         if arguments.prefill_rate is not None:
             raise ConfigError("--prefill-rate and --cost-model exclude each other: give one")
@@ -64,7 +64,7 @@ def _roofline(arguments: argparse.Namespace) -> RooflineModel:
     """Return the roofline of a model on a GPU. Raises: ConfigError."""
     for name in ("cost_model", "prefill_rate"):
         if getattr(arguments, name) is not None:
-            raise ConfigError(f"--gpu and --{name.replace('_', '-')} exclude each other: give one")
+            raise ConfigError(f"--gpu and {option_of(name)} exclude each other: give one")
     shape = shape_from(arguments)
     if shape is None:
         raise ConfigError("--gpu needs the model: give --model NAME or --hf-config FILE")
@@ -90,9 +90,7 @@ def settings_of(
     arguments: argparse.Namespace, loaded: Requests, cost: StepCost, run: str
 ) -> RunSettings:
     """Return the settings of a run. Raises: ConfigError."""
-    known = [*sorted(EVICTION_POLICIES), "none"]
-    if arguments.eviction not in known:
-        raise ConfigError(f"eviction is {arguments.eviction!r}: use one of {', '.join(known)}")
+    check_eviction(arguments.eviction, "none")
     preset, _ = _split(arguments, run)
     return RunSettings(
         capacity_tokens=capacity_of(arguments),

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from radixcache import EVICTION_POLICIES
 from radixcache.errors import ConfigError, TraceError
 from scheduler.analysis.validation import (
     Measured,
@@ -19,11 +16,12 @@ from scheduler.analysis.validation import (
     predicted_tokens,
     validation_json,
 )
-from scheduler.cli.output import check_writable, emit, say
-from scheduler.cli.parsing import command_line
+from scheduler.cli.output import check_writable, emit, frame_of, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.version import installed_version
 from scheduler.cli.workload import page_size_of
+from scheduler.lookup_cache import whole_pages
+from scheduler.registry import check_eviction
+from scheduler.report.document import csv_text
 from scheduler.request import Request
 from scheduler.trace import ReadOptions, open_trace
 from scheduler.trace.formats import Head
@@ -54,21 +52,13 @@ class _Cache(NamedTuple):
         """Whole pages; None: unbounded. Raises: ConfigError for less than one."""
         if self.capacity_tokens is None:
             return None
-        pages = self.capacity_tokens // self.page_size
-        if not pages:
-            raise ConfigError(
-                f"capacity is {self.capacity_tokens} tokens, less than a page of "
-                f"{self.page_size}: give more"
-            )
-        return pages
+        return whole_pages(self.capacity_tokens, self.page_size)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
     check_writable(arguments.output)
-    if arguments.eviction not in EVICTION_POLICIES:
-        known = ", ".join(sorted(EVICTION_POLICIES))
-        raise ConfigError(f"eviction is {arguments.eviction!r}: use one of {known}")
+    check_eviction(arguments.eviction)
     source = Source(arguments.log)
     kind = arguments.kind or _kind_of(source)
     for name, value in (("--after", arguments.after), ("--trace", arguments.trace)):
@@ -175,7 +165,7 @@ def _compared(
         definition=definition,
         page_size=cache.page_size,
         capacity_tokens=cache.capacity_tokens,
-        outputs_cached=arguments.cache_output == "all",
+        cached_outputs=arguments.cache_output == "all",
         tolerance_points=arguments.tolerance,
         requests=len(checks),
         reported_prompt_tokens=sum(check.prompt_tokens for check in checks),
@@ -237,7 +227,7 @@ def _of_snapshots(arguments: argparse.Namespace, source: Source) -> Validation:
         definition=counters.definition,
         page_size=cache.page_size,
         capacity_tokens=cache.capacity_tokens,
-        outputs_cached=arguments.cache_output == "all",
+        cached_outputs=arguments.cache_output == "all",
         tolerance_points=arguments.tolerance,
         requests=len(requests),
         reported_prompt_tokens=counters.prompt_tokens,
@@ -251,18 +241,16 @@ def _of_snapshots(arguments: argparse.Namespace, source: Source) -> Validation:
 def _shown(arguments: argparse.Namespace, kind: str, validation: Validation) -> str:
     """Return the result in the form that was asked for; CSV has a row a request."""
     if arguments.json:
-        return validation_json(
-            validation, kind=kind, command=command_line(arguments), version=installed_version()
-        )
+        frame = frame_of(arguments, arguments.log, validation.notes)
+        return validation_json(validation, kind=kind, **frame)
     if not arguments.csv:
         return format_validation(validation)
     if not validation.checks:
         raise ConfigError("--csv has a row a request, and only totals are known: use --json")
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["rid", "prompt_tokens", "reported_tokens", "predicted_tokens"])
-    for check in validation.checks:
-        writer.writerow(
+    return csv_text(
+        ["rid", "prompt_tokens", "reported_tokens", "predicted_tokens"],
+        (
             [check.rid, check.prompt_tokens, check.reported_tokens, check.predicted_tokens]
-        )
-    return out.getvalue()
+            for check in validation.checks
+        ),
+    )

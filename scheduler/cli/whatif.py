@@ -24,11 +24,9 @@ from scheduler.analysis.what_if import WhatIf, what_if
 from scheduler.analysis.what_if_table import format_what_if, what_if_csv, what_if_json
 from scheduler.cli.model_memory import notes_on_model
 from scheduler.cli.options_whatif import DEFAULT_MARKS
-from scheduler.cli.output import check_writable, emit, say
-from scheduler.cli.parsing import command_line
+from scheduler.cli.output import check_writable, emit, frame_of, say
 from scheduler.cli.progress import Bar, counted, progress_bar
 from scheduler.cli.runs import capacity_of
-from scheduler.cli.version import installed_version
 from scheduler.cli.workload import DEFAULT_PAGE_SIZE, notes_on, opened, title_of, tokenizer_of
 from scheduler.request import Request
 from scheduler.trace import Trace, Workload
@@ -75,10 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
             eviction=arguments.eviction,
             together=_asked(arguments),
         )
-    say([title_of(source)])
     notes = [*notes_on(source), *notes_on_model(arguments), *_notes(arguments, changes)]
-    say(f"note: {note}" for note in notes)
-    emit(arguments.output, _text(arguments, answer))
+    say([title_of(source), *(f"note: {note}" for note in notes)])
+    emit(arguments.output, _text(arguments, answer, title_of(source), notes))
     return 0
 
 
@@ -177,10 +174,10 @@ def _asked(arguments: argparse.Namespace) -> bool:
     return any(getattr(arguments, name) for name in _CHANGES)
 
 
-def _text(arguments: argparse.Namespace, answer: WhatIf) -> str:
+def _text(arguments: argparse.Namespace, answer: WhatIf, title: str, notes: list[str]) -> str:
     """Return the result in the form that was asked for."""
     if arguments.json:
-        return what_if_json(answer, command_line(arguments), installed_version())
+        return what_if_json(answer, **frame_of(arguments, title, notes))
     if arguments.csv:
         return what_if_csv(answer)
     return format_what_if(answer)

@@ -57,7 +57,7 @@ _GPT_OSS = "; parameters and checkpoint size: its model card, arXiv:2508.10925"
 
 
 def _source(repository: str) -> str:
-    return f"huggingface.co/{repository}: config.json, model card"
+    return f"{repository} on Hugging Face: config.json, model card"
 
 
 def _alternating(

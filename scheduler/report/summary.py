@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.report.details import RunDetails, details_of
+from scheduler.report.document import csv_text, json_text
 from scheduler.report.metrics import METRICS, Run
 from scheduler.report.recorder import Recorder
 from scheduler.report.stability import LoadJudgement, Verdict
@@ -96,14 +94,16 @@ def summarize(
     )
 
 
-def to_json(summaries: Sequence[Summary], *, indent: int | None = 2) -> str:
-    """Return the runs as JSON: sorted keys, the same bytes for the same runs, no NaN."""
-    document = {
-        "schema_version": SCHEMA_VERSION,
-        "metrics": metrics_as_dict(),
-        "runs": [summary_as_dict(summary) for summary in summaries],
-    }
-    return json.dumps(document, sort_keys=True, indent=indent, allow_nan=False) + "\n"
+def to_json(summaries: Sequence[Summary], **more: object) -> str:
+    """Return the runs as JSON, and what more there is to say: the same bytes for the same runs."""
+    return json_text(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "metrics": metrics_as_dict(),
+            "runs": [summary_as_dict(summary) for summary in summaries],
+            **more,
+        }
+    )
 
 
 def to_csv(summaries: Sequence[Summary]) -> str:
@@ -112,21 +112,17 @@ def to_csv(summaries: Sequence[Summary]) -> str:
     An assumption becomes a column ``assumed_<name>``; an empty cell is a missing value.
     """
     assumed = sorted({name for summary in summaries for name in summary.assumptions})
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        ["label", "verdict", "seed", "calibrated", "optimal_exact"]
-        + [m.name for m in METRICS]
-        + [f"assumed_{name}" for name in assumed]
-    )
+    names = ["label", "verdict", "seed", "calibrated", "optimal_exact"]
+    names += [m.name for m in METRICS] + [f"assumed_{name}" for name in assumed]
+    rows = []
     for summary in summaries:
         verdict = summary.load.verdict
         row: list[Assumption] = [summary.label, verdict.value if verdict else None, summary.seed]
-        row += [str(summary.calibrated).lower(), str(summary.optimal_exact).lower()]
+        row += [summary.calibrated, summary.optimal_exact]
         row += [summary.values[m.name] for m in METRICS]
         row += [summary.assumptions.get(name) for name in assumed]
-        writer.writerow(["" if cell is None else cell for cell in row])
-    return out.getvalue()
+        rows.append(row)
+    return csv_text(names, rows)
 
 
 def metrics_as_dict() -> dict[str, dict[str, str]]:

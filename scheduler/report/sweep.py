@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scheduler.report.document import csv_text, json_text
 from scheduler.report.guard_setting import UNBOUNDED, GuardSetting
 from scheduler.report.metrics import METRICS
 from scheduler.report.summary import Assumption, Summary, metrics_as_dict, summary_as_dict
@@ -98,11 +96,9 @@ def sweep_to_csv(sweep: Sweep) -> str:
     assumed = sorted(
         {name for cell in sweep.cells if cell.summary for name in cell.summary.assumptions}
     )
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
     head = list(_place(sweep, sweep.cells[0])) if sweep.cells else []
     named = [m.name for m in METRICS] + [f"assumed_{name}" for name in assumed]
-    writer.writerow([*head, *named, "command", "version"])
+    rows = []
     for cell in sweep.cells:
         row = list(_place(sweep, cell).values())
         values = cell.summary.values if cell.summary else {}
@@ -110,8 +106,8 @@ def sweep_to_csv(sweep: Sweep) -> str:
         assumptions = cell.summary.assumptions if cell.summary else {}
         row += [assumptions.get(name) for name in assumed]
         row += [sweep.command, sweep.version]
-        writer.writerow([_written(value) for value in row])
-    return out.getvalue()
+        rows.append(row)
+    return csv_text([*head, *named, "command", "version"], rows)
 
 
 def sweep_to_json(sweep: Sweep) -> str:
@@ -142,7 +138,7 @@ def sweep_to_json(sweep: Sweep) -> str:
             for cell in sweep.cells
         ],
     }
-    return json.dumps(document, sort_keys=True, indent=2, allow_nan=False) + "\n"
+    return json_text(document)
 
 
 def _place(sweep: Sweep, cell: SweepCell) -> dict[str, Assumption]:
@@ -175,9 +171,3 @@ def _bound(guard: GuardSetting) -> dict[str, Assumption]:
         "guard_base_tokens": int(guard.base_tokens) if guard.bounded else None,
         "guard_kappa": guard.kappa if guard.bounded else None,
     }
-
-
-def _written(value: Assumption) -> Assumption:
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else value

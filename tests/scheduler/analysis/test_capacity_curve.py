@@ -41,7 +41,7 @@ def test_every_capacity_equals_the_replay(
 
 
 @given(CHATS, st.booleans())
-def test_with_cached_answers_too(traffic: tuple[int, list[Request]], last_token: bool) -> None:
+def test_with_cached_outputs_too(traffic: tuple[int, list[Request]], last_token: bool) -> None:
     page_size, requests = traffic
     curve = capacity_curve(requests, page_size, last_token=last_token, cached_outputs=True)
     for capacity in (*range(1, most_capacity(requests, page_size) + 1), None):
@@ -129,14 +129,14 @@ def test_the_last_of_the_needed_pages_makes_the_knee() -> None:
 def test_no_request_and_no_hit_are_no_numbers() -> None:
     empty = capacity_curve([], 16)
     assert (empty.hit_rate(None), empty.second_half_hit_rate(4), empty.knee()) == (None, None, None)
-    assert json.loads(empty.to_json())["ceiling_hit_rate"] is None
+    assert empty.as_dict()["ceiling_hit_rate"] is None
     cold = capacity_curve(of([1, 2], [3, 4]), 1)
     assert (cold.hit_rate(None), cold.saturated_pages) == (0.0, None)
 
 
 def test_json_holds_the_whole_curve() -> None:
     curve = capacity_curve(of([1, 2, 3], [1, 2, 3]), 1)
-    document = json.loads(curve.to_json())
+    document = json.loads(json.dumps(curve.as_dict(), allow_nan=False))
     assert document["capacities_pages"] == [0, 2]
     assert document["hit_tokens"] == [0, 2]
     assert document["sample"] is None

@@ -136,4 +136,4 @@ def test_nothing_to_explain_is_dashes() -> None:
     text = format_explanation(found)
     assert "all prompt tokens                                0  -\n" in text
     assert "Hit rate -" in text
-    assert json.loads(json.dumps(found.to_json()))["waterfall"]["hit_rate"] is None
+    assert json.loads(json.dumps(found.as_dict()))["waterfall"]["hit_rate"] is None

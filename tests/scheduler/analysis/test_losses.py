@@ -161,7 +161,7 @@ def test_an_empty_trace_loses_nothing() -> None:
     found, parts = told([], 16, capacity_pages=4)
     assert parts == []
     assert (found.prompt_tokens, found.hit_rate) == (0, None)
-    assert found.to_json()["hit_rate"] is None
+    assert found.as_dict()["hit_rate"] is None
 
 
 def test_mixed_kinds_are_refused() -> None:

@@ -45,7 +45,7 @@ def test_every_capacity_equals_the_replay(
 
 
 @given(CHATS, st.booleans())
-def test_with_cached_answers_too(traffic: tuple[int, list[Request]], last_token: bool) -> None:
+def test_with_cached_outputs_too(traffic: tuple[int, list[Request]], last_token: bool) -> None:
     page_size, requests = traffic
     rule = TouchRule(page_size, last_token=last_token, cached_outputs=True)
     replay = OptimalReplay(distances_of(requests, rule))

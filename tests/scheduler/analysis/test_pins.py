@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixcache import KeyKind, Namespace, PrefixKey
+from radixcache import Namespace, PrefixKey
 from radixcache.errors import ConfigError
-from scheduler.analysis.pins import PinFinder, PinnedPrefix, Pins, shared_prefixes
+from scheduler.analysis.pins import PinFinder, PinnedPrefix, Pins, prefixes_to_pin
 from scheduler.analysis.prefix_trie import PrefixTrie
 from tests.models.optimal_model import Ask, as_request
 
@@ -22,7 +22,7 @@ def top(prompts: Sequence[Prompt], page: int, count: int) -> list[Prompt]:
     trie = PrefixTrie()
     for prompt in prompts:
         trie.add(PrefixKey(prompt))
-    return [tuple(key.tokens()) for key in shared_prefixes(trie, KeyKind.TOKENS, page, count)]
+    return [tuple(key.tokens()) for key in prefixes_to_pin(trie, page, count)]
 
 
 def spared(prompts: Sequence[Prompt], prefix: Prompt, pinned: set[Prompt], page: int) -> int:
@@ -56,7 +56,7 @@ def test_a_prefix_belongs_to_its_namespace() -> None:
     names = [Namespace.of(cache_salt=salt) for salt in "aabbb"]
     for name in names:
         trie.add(PrefixKey([1, 2], name))
-    (first, second) = shared_prefixes(trie, KeyKind.TOKENS, 1, 5)
+    (first, second) = prefixes_to_pin(trie, 1, 5)
     assert (first.namespace, second.namespace) == (names[-1], names[0])
 
 
@@ -64,7 +64,7 @@ def test_block_ids_are_pages() -> None:
     trie = PrefixTrie()
     for ids in ([1, 2, 3], [1, 2, 4], [5]):
         trie.add(PrefixKey.from_block_ids(ids, 16))
-    (found,) = shared_prefixes(trie, KeyKind.BLOCKS, 16, 3)
+    (found,) = prefixes_to_pin(trie, 16, 3)
     assert found == PrefixKey.from_block_ids([1, 2], 16)
 
 

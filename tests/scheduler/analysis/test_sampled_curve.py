@@ -61,7 +61,7 @@ def test_a_rate_of_1_with_answers_is_exact(traffic: tuple[int, list[Request]]) -
     page_size, requests = traffic
     exact = capacity_curve(requests, page_size, cached_outputs=True)
     every = sampled_curve(requests, page_size, rate=1, cached_outputs=True)
-    assert every.cached_answers == exact.cached_answers
+    assert every.cached_output_requests == exact.cached_output_requests
     for capacity in (*range(most_capacity(requests, page_size) + 1), None):
         assert every.hit_tokens_at(capacity) == exact.hit_tokens_at(capacity)
 
@@ -69,8 +69,8 @@ def test_a_rate_of_1_with_answers_is_exact(traffic: tuple[int, list[Request]]) -
 def test_a_seed_draws_its_own_pages_each_time() -> None:
     requests = sessions(0)
     one, again, other = (sampled_curve(requests, 1, rate=0.2, seed=seed) for seed in (1, 1, 2))
-    assert one.to_json() == again.to_json()
-    assert one.to_json() != other.to_json()
+    assert one.as_dict() == again.as_dict()
+    assert one.as_dict() != other.as_dict()
     assert one.sample is not None
     assert 0.15 < one.sample.sampled_pages / one.distinct_pages < 0.25
 

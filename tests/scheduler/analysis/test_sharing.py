@@ -71,7 +71,7 @@ def test_the_largest_comes_first_and_nests() -> None:
     assert second.repeated_tokens == 19 * 30
     assert second.opening == str(examples[:16])
     assert first.repeated_share == pytest.approx(6900 / sum(map(len, prompts)))
-    assert json.loads(json.dumps(first.to_json()))["namespace"] == [None, None, None]
+    assert json.loads(json.dumps(first.as_dict()))["namespace"] == [None, None, None]
 
 
 def test_a_rare_branch_does_not_cut_a_prefix_in_two() -> None:

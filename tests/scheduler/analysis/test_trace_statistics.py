@@ -14,6 +14,7 @@ from radixcache import Namespace, PrefixKey
 from scheduler.analysis.prefix_trie import PrefixTrie
 from scheduler.analysis.statistics_table import format_statistics
 from scheduler.analysis.trace_statistics import trace_statistics
+from scheduler.report.document import json_text
 from scheduler.request import Request
 from scheduler.trace import open_trace
 
@@ -79,7 +80,7 @@ def test_the_readers_counter_is_read_at_the_end_of_one_pass() -> None:
 
 def test_an_empty_trace_is_dashes_and_nulls() -> None:
     found = trace_statistics([], 16)
-    document = json.loads(found.to_json())
+    document = json.loads(json_text(found.as_dict()))
     assert document["prompt"] is None
     assert document["optimal_hit_rate"] is None
     assert "nan" not in format_statistics(found).lower()
@@ -152,4 +153,4 @@ def test_arrivals_at_one_moment_have_no_variation() -> None:
     assert found.burstiness is not None
     assert found.burstiness.gap_variation is None
     assert "vary by - of" in format_statistics(found)
-    assert json.loads(found.to_json())["peak_to_mean_requests_per_minute"] == 1.0
+    assert json.loads(json_text(found.as_dict()))["peak_to_mean_requests_per_minute"] == 1.0

@@ -97,7 +97,7 @@ def validation(reported: int, predicted: int) -> Validation:
         definition="what it counts",
         page_size=16,
         capacity_tokens=None,
-        outputs_cached=True,
+        cached_outputs=True,
         tolerance_points=2,
         requests=1,
         reported_prompt_tokens=100,

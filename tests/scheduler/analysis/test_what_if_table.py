@@ -25,7 +25,7 @@ ANSWER = what_if(as_requests(CALLS), CHANGES, page_size=1, capacity_tokens=8)
 def test_a_row_is_a_line_and_what_has_no_column_a_sentence() -> None:
     text = format_what_if(ANSWER)
     assert text.startswith("""\
-                                 page  hit cold  change  2nd half     hit  evicted  ceiling  optimum
+                                 page  hit cold  change  hit warm     hit  evicted  ceiling  optimum
                                tokens         %  points         %  tokens    pages        %        %
 as it is                            1     55.56       -     70.00      10        0    55.56    61.11
 page size 2                         2     33.33  -22.22     40.00       6        1    33.33    44.44
@@ -55,11 +55,11 @@ def test_an_estimate_is_marked() -> None:
 
 def test_the_same_answer_gives_the_same_bytes() -> None:
     again = what_if(as_requests(CALLS), CHANGES, page_size=1, capacity_tokens=8)
-    assert what_if_json(again, "c", "v") == what_if_json(ANSWER, "c", "v")
+    assert what_if_json(again, command="c") == what_if_json(ANSWER, command="c")
     assert what_if_csv(again) == what_if_csv(ANSWER)
 
 
 def test_an_empty_answer_has_dashes() -> None:
     empty = what_if([], [Replicas(2, "prefix")], page_size=1, capacity_tokens=8)
     assert "2 replicas, prefix: -." in format_what_if(empty)
-    assert '"cold_hit_rate": null' in what_if_json(empty, "c", "v")
+    assert '"cold_hit_rate": null' in what_if_json(empty, command="c")

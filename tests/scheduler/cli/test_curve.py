@@ -111,7 +111,7 @@ def test_block_hashes_count_whole_blocks_or_as_a_simulator_does(
     path = mooncake(tmp_path / "mooncake.jsonl")
     found = document(capsys, path)
     assert found["lru"]["hit_tokens"][-1] == 4 * 512
-    assert found["lru"]["cached_answers"] == 0
+    assert found["lru"]["cached_output_requests"] == 0
     found = document(capsys, path, "--lookup")
     assert found["lru"]["hit_tokens"][-1] == 1100 + 2 * 512
     assert found["dfs_optimum"] is None

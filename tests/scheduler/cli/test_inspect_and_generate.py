@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.options import FORMATS
+from scheduler.cli.options_trace import FORMATS
 from scheduler.trace import registry
 from tests.models.command_line import run, run_apart, write_rows
 
