@@ -356,7 +356,7 @@ METRICS: tuple[Metric, ...] = (
         _bound, stretches=True,
     ),
     Metric(
-        "bound_max_s", "bound max", "s", "max of B_r / prefill rate",
+        "bound_max_s", "bound time", "s", "max of B_r / prefill rate",
         "The same in seconds of prefill at the cost model's rate (attention apart): what later "
         "arrivals may put before a request, not how long it waits.",
         lambda run: _largest(run.recorder.bound_s), 2, stretches=True, simulated=True,
