@@ -7,9 +7,19 @@ from hashlib import blake2b
 from typing import Any
 
 from radixcache import DEFAULT_NAMESPACE, Namespace, PrefixKey
+from radixcache.errors import ConfigError
+from scheduler.trace.formats import Head, ReadOptions
 from scheduler.trace.summary import RowError
 
-__all__ = ["DIGESTS", "FULL_BLOCKS", "PARTIAL", "block_key", "block_length", "block_units"]
+__all__ = [
+    "DIGESTS",
+    "FULL_BLOCKS",
+    "PARTIAL",
+    "block_key",
+    "block_length",
+    "block_units",
+    "said_block_tokens",
+]
 
 FEWER = "fewer block ids than full blocks: the rest of the prompt is shared with nobody"
 FULL_BLOCKS = "outputs have no block ids: they are not cached"
@@ -88,3 +98,19 @@ def block_length(rows: Iterable[tuple[int, int]]) -> int | None:
             ):
                 return length
     return None
+
+
+def said_block_tokens(head: Head, options: ReadOptions) -> int | None:
+    """Return the block length that the first row says, or that was asked for.
+
+    Raises: ConfigError where these differ.
+    """
+    said = head.rows[0].get("block_size") if head.rows else None
+    if type(said) is not int or not 0 < said < 1 << 31:
+        return options.block_tokens
+    if options.block_tokens not in {None, said}:
+        raise ConfigError(
+            f"block_tokens is {options.block_tokens}, but the blocks of {head.path} are of "
+            f"{said} tokens: leave it out"
+        )
+    return said

@@ -22,8 +22,8 @@ from __future__ import annotations
 from typing import Any
 
 from radixcache import KeyKind, Namespace
-from radixcache.errors import ConfigError
 from scheduler.request import Request
+from scheduler.trace.assumed import said_of_answers
 from scheduler.trace.block_ids import (
     DIGESTS,
     FULL_BLOCKS,
@@ -31,6 +31,7 @@ from scheduler.trace.block_ids import (
     block_key,
     block_length,
     block_units,
+    said_block_tokens,
 )
 from scheduler.trace.fields import count_of, name_of
 from scheduler.trace.flat_rows import FlatRows, Stamp
@@ -120,22 +121,9 @@ class _TairRows:
         )
 
 
-def _said_length(head: Head, options: ReadOptions) -> int | None:
-    """Return the block length that the first row says, or that was asked for."""
-    said = head.rows[0].get("block_size") if head.rows else None
-    if type(said) is not int or not 0 < said < 1 << 31:
-        return options.block_tokens
-    if options.block_tokens not in {None, said}:
-        raise ConfigError(
-            f"block_tokens is {options.block_tokens}, but the blocks of {head.path} are of "
-            f"{said} tokens: leave it out"
-        )
-    return said
-
-
 def _length(head: Head, options: ReadOptions, ids_field: str, tokens_field: str) -> tuple[int, str]:
     """Return the block length and the sentence that says where it is from."""
-    said = _said_length(head, options)
+    said = said_block_tokens(head, options)
     if said is not None:
         return said, f"a block id stands for {said} tokens"
     lengths = [
@@ -167,7 +155,7 @@ def _planned(
             *rows.assumed(),
             *said,
             DIGESTS,
-            f"every request asks for up to {options.max_new_tokens} new tokens (no row says)",
+            said_of_answers(options),
             FULL_BLOCKS,
             *partial,
         ),

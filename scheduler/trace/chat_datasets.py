@@ -30,6 +30,7 @@ from typing import Any
 
 from radixcache import KeyKind, Namespace
 from scheduler.request import Request
+from scheduler.trace.assumed import said_of_answers, said_of_missing_times, said_of_text
 from scheduler.trace.chat_template import ChatEncoder
 from scheduler.trace.conversations import nominal_arrivals, placed_turns
 from scheduler.trace.fields import name_of, row_of
@@ -274,7 +275,6 @@ def _at(plan: SessionPlan, arrivals_s: list[float]) -> Iterator[Request]:
 
 def _plan_reading(head: Head, options: ReadOptions, *, timed: bool) -> ReadPlan:
     """Plan the reading and list what is taken for granted."""
-    template = options.template
     if timed:
         when = (
             "a turn arrives when it was asked; where only the answer has a time, that minus "
@@ -282,16 +282,15 @@ def _plan_reading(head: Head, options: ReadOptions, *, timed: bool) -> ReadPlan:
         )
     else:
         when = (
-            f"rows have no time: one arrives every {1 / options.rate_per_s:g} s, turns of a "
+            f"{said_of_missing_times(options)}, turns of a "
             f"conversation at least {options.think_s:g} s apart"
         )
     return ReadPlan(
         kind=KeyKind.TOKENS,
         assumptions=(
             when,
-            f"text is cut into tokens by the tokenizer {options.tokenizer.name!r}",
-            f"chat template: {template.header!r} text {template.end!r} {template.between!r}",
-            f"every request asks for up to {options.max_new_tokens} new tokens (no row says)",
+            *said_of_text(options),
+            said_of_answers(options),
             "conversations with different models share nothing",
         ),
         rows=lambda source, summary: _Datasets(head, options, timed=timed).stream(source, summary),

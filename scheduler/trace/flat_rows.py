@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from scheduler.request import Request
+from scheduler.trace.assumed import said_of_missing_times
 from scheduler.trace.fields import row_of
 from scheduler.trace.formats import UNITS_PER_S, Head, ReadOptions, TimeUnit
 from scheduler.trace.json_objects import objects_in
@@ -64,7 +65,7 @@ class FlatRows:
             own = "" if self.options.time_unit else " (the format's own)"
             said = [f"timestamps are in {self.unit}{own}"]
         else:
-            said = [f"rows have no time: one arrives every {1 / self.options.rate_per_s:g} s"]
+            said = [said_of_missing_times(self.options)]
         return [*said, DELAYED] if delayed else said
 
     def stream(self, source: Source, summary: TraceSummary) -> Iterator[Request]:

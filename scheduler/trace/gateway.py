@@ -22,6 +22,7 @@ from typing import Any
 
 from radixcache import KeyKind
 from radixcache.errors import TraceError
+from scheduler.trace.assumed import said_of_missing_times
 from scheduler.trace.csv_records import csv_records, fields_of
 from scheduler.trace.fields import NUMERAL, count_of, row_of
 from scheduler.trace.formats import Head, ReadOptions, ReadPlan, TraceFormat
@@ -140,7 +141,7 @@ def _plan_gateway(head: Head, options: ReadOptions) -> ReadPlan:
     )
     when = "times are in UTC where they name no zone"
     if not timed:
-        when = f"rows have no time: one arrives every {1 / options.rate_per_s:g} s"
+        when = said_of_missing_times(options)
     return ReadPlan(
         kind=KeyKind.TOKENS,
         assumptions=(when, *request_assumptions(options)),

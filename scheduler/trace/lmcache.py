@@ -14,6 +14,7 @@ from typing import Any
 
 from radixcache import KeyKind, PrefixKey
 from scheduler.request import Request
+from scheduler.trace.assumed import said_of_answers, said_of_tokenizer
 from scheduler.trace.fields import name_of, row_of, text_of, time_of
 from scheduler.trace.formats import UNITS_PER_S, Head, ReadOptions, ReadPlan, TraceFormat
 from scheduler.trace.row_reading import made_rows
@@ -115,8 +116,8 @@ def _plan(head: Head, options: ReadOptions) -> ReadPlan:
         kind=KeyKind.TOKENS,
         assumptions=(
             f"timestamps are in {unit}",
-            f"text is cut into tokens by the tokenizer {options.tokenizer.name!r}",
-            f"every request asks for up to {options.max_new_tokens} new tokens (no row says)",
+            said_of_tokenizer(options),
+            said_of_answers(options),
         ),
         rows=lambda source, summary: _AgentRows(options).stream(source, summary),
     )

@@ -19,6 +19,7 @@ from typing import Any
 
 from radixcache import KeyKind, PrefixKey
 from scheduler.request import Request
+from scheduler.trace.assumed import said_of_answers
 from scheduler.trace.block_ids import FULL_BLOCKS, PARTIAL
 from scheduler.trace.block_rows import is_simulator_row
 from scheduler.trace.fields import count_of, ids_of, name_of, row_of
@@ -133,7 +134,7 @@ def _plan(head: Head, options: ReadOptions, block_tokens: int, unit: TimeUnit) -
         when,
         f"a block id stands for {rows.block_tokens} tokens"
         + ("" if options.block_tokens else " (the format's own)"),
-        f"every request asks for up to {options.max_new_tokens} new tokens (no row says)",
+        said_of_answers(options),
         FULL_BLOCKS,
     ]
     if delayed:

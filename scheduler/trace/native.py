@@ -43,6 +43,7 @@ import numpy as np
 from radixcache import DEFAULT_NAMESPACE, KeyKind, Namespace, PrefixKey
 from radixcache.errors import TraceError
 from scheduler.request import CacheOutput, Request
+from scheduler.trace.assumed import said_of_missing_times, said_of_tokenizer
 from scheduler.trace.fields import (
     count_of,
     ids_of,
@@ -278,9 +279,9 @@ def _plan(head: Head, options: ReadOptions) -> ReadPlan:
     header = _header(head)
     assumptions = list(header.notes)
     if not header.timed:
-        assumptions.append(f"rows have no time: one arrives every {1 / options.rate_per_s:g} s")
+        assumptions.append(said_of_missing_times(options))
     if any("text" in row for row in head.rows):
-        assumptions.append(f"text is cut into tokens by the tokenizer {options.tokenizer.name!r}")
+        assumptions.append(said_of_tokenizer(options))
     return ReadPlan(
         kind=header.kind,
         page_size=header.page_size,

@@ -26,6 +26,7 @@ from typing import Any
 
 from radixcache import KeyKind, Namespace, PrefixKey
 from scheduler.request import Request
+from scheduler.trace.assumed import said_of_missing_times, said_of_text
 from scheduler.trace.chat_template import ChatEncoder
 from scheduler.trace.fields import count_of, ids_of, name_of, row_of, samples_of
 from scheduler.trace.formats import (
@@ -216,7 +217,7 @@ def _plan(head: Head, options: ReadOptions) -> ReadPlan:
         unit = options.time_unit or "ms (the format's own)"
         when = f"timestamps are in {unit}"
     else:
-        when = f"rows have no time: one arrives every {1 / options.rate_per_s:g} s"
+        when = said_of_missing_times(options)
     rows = RequestRows(head, options, timed=timed)
     said = request_assumptions(options)
     if any("text_input" in row and "session_id" in row for row in head.rows):
@@ -230,10 +231,8 @@ def _plan(head: Head, options: ReadOptions) -> ReadPlan:
 
 def request_assumptions(options: ReadOptions) -> tuple[str, ...]:
     """Say what is taken for granted of requests with text, times aside."""
-    template = options.template
     return (
-        f"text is cut into tokens by the tokenizer {options.tokenizer.name!r}",
-        f"chat template: {template.header!r} text {template.end!r} {template.between!r}",
+        *said_of_text(options),
         f"a request that does not say asks for up to {options.max_new_tokens} new tokens",
         "requests for different models share nothing",
     )

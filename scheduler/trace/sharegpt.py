@@ -23,6 +23,7 @@ from typing import Any
 
 from radixcache import KeyKind
 from scheduler.request import Request
+from scheduler.trace.assumed import said_of_answers, said_of_missing_times, said_of_text
 from scheduler.trace.chat_datasets import is_dataset_row
 from scheduler.trace.chat_template import ChatEncoder
 from scheduler.trace.conversations import nominal_arrivals, turns_of
@@ -119,13 +120,11 @@ def _record(line: Line, summary: TraceSummary) -> _Conversation:
 
 def conversation_assumptions(options: ReadOptions) -> tuple[str, ...]:
     """Say what is taken for granted of text without times."""
-    template = options.template
     return (
-        f"rows have no time: one arrives every {1 / options.rate_per_s:g} s, turns of a "
+        f"{said_of_missing_times(options)}, turns of a "
         f"conversation at least {options.think_s:g} s apart",
-        f"text is cut into tokens by the tokenizer {options.tokenizer.name!r}",
-        f"chat template: {template.header!r} text {template.end!r} {template.between!r}",
-        f"every request asks for up to {options.max_new_tokens} new tokens (no row says)",
+        *said_of_text(options),
+        said_of_answers(options),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.trace.assumed import said_of_tokenizer
 from scheduler.trace.formats import ReadOptions
 from scheduler.trace.sessions import OPEN_LOOP, SessionPlan
 from scheduler.trace.sharegpt import sessions_from
@@ -153,7 +154,7 @@ def sharegpt_like(
             poisson("conversations", MEAN_TURNS / rate_per_s),
             f"think times are exponential with mean {think_s:g} s",
             OPEN_LOOP,
-            f"text is cut into tokens by the tokenizer {options.tokenizer.name!r}",
+            said_of_tokenizer(options),
             f"every request asks for up to {options.max_new_tokens} new tokens",
         ),
         plan=plan,

@@ -21,6 +21,7 @@ from typing import Any
 
 from radixcache import KeyKind, PrefixKey
 from scheduler.request import Request
+from scheduler.trace.assumed import said_of_answers
 from scheduler.trace.fields import ids_of, name_of
 from scheduler.trace.flat_rows import FlatRows, MakeRow, Stamp
 from scheduler.trace.formats import Head, ReadOptions, ReadPlan, TraceFormat
@@ -66,7 +67,7 @@ def _planned(
 ) -> ReadPlan:
     """Plan the reading and list what is taken for granted."""
     rows = FlatRows(head, options, stamp, make)
-    asks = f"every request asks for up to {options.max_new_tokens} new tokens (no row says)"
+    asks = said_of_answers(options)
     return ReadPlan(
         kind=KeyKind.TOKENS, assumptions=(*rows.assumed(), *said, asks), rows=rows.stream
     )

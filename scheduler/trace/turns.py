@@ -25,6 +25,7 @@ from typing import Any
 
 from radixcache import KeyKind, PrefixKey
 from scheduler.request import Request
+from scheduler.trace.assumed import said_of_answers, said_of_text
 from scheduler.trace.chat_template import ChatEncoder
 from scheduler.trace.fields import count_of, name_of, row_of, time_of
 from scheduler.trace.formats import UNITS_PER_S, Head, ReadOptions, ReadPlan, TraceFormat
@@ -235,10 +236,8 @@ def _plan(head: Head, options: ReadOptions) -> ReadPlan:
             when,
             f"a turn without a time comes {options.think_s:g} s after the answer before, which "
             f"takes {OUTPUT_TOKEN_S * 1000:g} ms a token",
-            f"text is cut into tokens by the tokenizer {options.tokenizer.name!r}",
-            f"chat template: {options.template.header!r} text {options.template.end!r} "
-            f"{options.template.between!r}",
-            f"every request asks for up to {options.max_new_tokens} new tokens (no row says)",
+            *said_of_text(options),
+            said_of_answers(options),
             STAND_INS,
         ),
         rows=reader.stream,

@@ -30,9 +30,16 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from radixcache import DEFAULT_NAMESPACE, KeyKind, Namespace
-from radixcache.errors import ConfigError
 from scheduler.request import Request
-from scheduler.trace.block_ids import DIGESTS, FULL_BLOCKS, PARTIAL, block_key, block_units
+from scheduler.trace.assumed import said_of_answers
+from scheduler.trace.block_ids import (
+    DIGESTS,
+    FULL_BLOCKS,
+    PARTIAL,
+    block_key,
+    block_units,
+    said_block_tokens,
+)
 from scheduler.trace.fields import count_of, name_of, row_of, time_of
 from scheduler.trace.formats import Head, ReadOptions, ReadPlan, TraceFormat
 from scheduler.trace.json_objects import split_objects
@@ -212,15 +219,7 @@ def _in_order(requests: list[Request], line: int, summary: TraceSummary) -> list
 
 def _plan(head: Head, options: ReadOptions) -> ReadPlan:
     """Plan the reading of sessions and list what is taken for granted."""
-    said = head.rows[0].get("block_size") if head.rows else None
-    size = options.block_tokens or DEFAULT_BLOCK_TOKENS
-    if type(said) is int and 0 < said < 1 << 31:
-        if options.block_tokens not in {None, said}:
-            raise ConfigError(
-                f"block_tokens is {options.block_tokens}, but the blocks of {head.path} are of "
-                f"{said} tokens: leave it out"
-            )
-        size = said
+    size = said_block_tokens(head, options) or DEFAULT_BLOCK_TOKENS
     return ReadPlan(
         kind=KeyKind.BLOCKS,
         page_size=size,
@@ -231,7 +230,7 @@ def _plan(head: Head, options: ReadOptions) -> ReadPlan:
             'system prompt, unless they say "hash_id_scope":"global"',
             f"a block id stands for {size} tokens",
             DIGESTS,
-            f"every request asks for up to {options.max_new_tokens} new tokens (no row says)",
+            said_of_answers(options),
             FULL_BLOCKS,
             *((PARTIAL,) if options.partial_block else ()),
         ),
