@@ -39,22 +39,23 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(source, Trace) and Path(path).exists() and Path(path).samefile(source.path):
         raise ConfigError(f"output {path}: is the trace itself: give another file")
     lost: Counter[str] = Counter()
+    notes = []
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:
         requests: Iterable[Request] = counted(islice(source, arguments.requests), bar)
         if to_blocks:
             block_tokens = _block_tokens(arguments, source)
             requests = in_blocks(_without_answers(requests, lost), block_tokens)
-            lost[f"a block id stands for {block_tokens} tokens"] = 0
+            notes.append(f"a block id stands for {block_tokens} tokens")
         if arguments.anonymise:
             requests = anonymised(requests)
         if arguments.to == "mooncake":
             written = write_lines(mooncake_lines(requests, lost), path)
         else:
-            notes = [ANONYMISED] if arguments.anonymise else source.assumptions
-            written = write_trace(requests, path, notes=notes)
+            said = [ANONYMISED] if arguments.anonymise else source.assumptions
+            written = write_trace(requests, path, notes=said)
     say([f"wrote {written} requests to {path}: {title_of(source)}"])
-    say(f"note: {note}" for note in notes_on(source))
-    say(f"note: {what}" + (f" ({count})" if count else "") for what, count in lost.items())
+    notes += (f"{what} ({count})" for what, count in lost.items())
+    say(f"note: {note}" for note in [*notes_on(source), *notes])
     return 0
 
 

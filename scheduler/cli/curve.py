@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from radixcache import KeyKind
 from radixcache.errors import ConfigError
 from scheduler.analysis.curve_report import CurveReport, curve_report
 from scheduler.analysis.curve_table import curve_to_csv, curve_to_json, format_curve
 from scheduler.analysis.touches import TouchRule
 from scheduler.cli.html_output import check_html, write_html
+from scheduler.cli.loaded import check_outputs
 from scheduler.cli.model_memory import kv_bytes_per_token_of, notes_on_model
 from scheduler.cli.output import check_writable, emit, frame_of, say
 from scheduler.cli.progress import counted, progress_bar
@@ -32,11 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError("--no-optimum does nothing with --sample, which has none: leave it out")
     trace = opened(arguments, partial_block=arguments.lookup)
     caching = arguments.cache_output
-    if caching == "all" and trace.kind is KeyKind.BLOCKS:
-        raise ConfigError(
-            "--cache-output all: the answers of this trace have no block ids and cannot be looked "
-            "up: leave it out"
-        )
+    check_outputs(arguments, trace.kind)
     page_size = page_size_of(trace, arguments.page_size)
     rule = TouchRule(
         page_size,

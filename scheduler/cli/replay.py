@@ -7,11 +7,10 @@ from dataclasses import asdict
 from itertools import islice
 from textwrap import fill
 
-from radixcache import KeyKind
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
-from scheduler.cli.loaded import adapt_by
+from scheduler.cli.loaded import adapt_by, check_outputs
 from scheduler.cli.model_memory import notes_on_model
 from scheduler.cli.options import OUTPUT_OPTIONS, option_of
 from scheduler.cli.options_models import MODEL_OPTIONS
@@ -93,11 +92,7 @@ def _lookup(arguments: argparse.Namespace) -> int:
     adapt = adapt_by(arguments)
     outputs = arguments.cache_output not in {None, "none"}
     trace = opened(arguments, partial_block=True)
-    if outputs and trace.kind is KeyKind.BLOCKS:
-        raise ConfigError(
-            f"--cache-output {arguments.cache_output}: the outputs of this trace have no block ids "
-            "and cannot be looked up: leave it out"
-        )
+    check_outputs(arguments, trace.kind)
     page_size = page_size_of(trace, arguments.page_size)
     capacity = arguments.capacity_tokens
     pages = None if capacity is None else whole_pages(capacity, page_size)

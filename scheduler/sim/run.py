@@ -96,18 +96,20 @@ def build_scheduler(
 
     Bounds are told in seconds by the cost model's rate, unless the configuration has its own.
     """
-    page_size = settings.scheduler.page_size
-    if cache is not None:
-        pass
-    elif settings.eviction == "none":
-        cache = NullCache(page_size, kind=settings.kind)
-    else:
-        cache = RadixCache(page_size, kind=settings.kind, policy=settings.eviction)
     pool = PagePool(settings.capacity_pages)
     config = settings.scheduler
     if config.prefill_tokens_per_s is None and settings.cost.prefill_tokens_per_s < inf:
         config = replace(config, prefill_tokens_per_s=settings.cost.prefill_tokens_per_s)
-    return Scheduler(cache, pool, config, policy=policy)
+    return Scheduler(
+        _fresh_cache(settings) if cache is None else cache, pool, config, policy=policy
+    )
+
+
+def _fresh_cache(settings: RunSettings) -> PrefixCache:
+    page_size = settings.scheduler.page_size
+    if settings.eviction == "none":
+        return NullCache(page_size, kind=settings.kind)
+    return RadixCache(page_size, kind=settings.kind, policy=settings.eviction)
 
 
 def run_policy(

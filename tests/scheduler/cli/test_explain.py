@@ -71,6 +71,9 @@ def test_block_ids_show_no_places(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert "none can be seen" in ran.out
     assert "outputs not cached" in ran.out
     assert json.loads(run(capsys, "explain", path, "--json").out)["waterfall"]["hit_tokens"] == 1024
+    ran = run(capsys, "explain", path, "--cache-output", "all")
+    assert ran.code == 2
+    assert "outputs of this trace have no block ids" in ran.err
 
 
 def test_answers_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
