@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from operator import add
 
 from radixcache import EvictionPolicy, KeyKind, Namespace, PrefixHandle, PrefixKey, RadixCache
-from scheduler.analysis.losses import LossWaterfall, TokenLosses, page_digests
+from scheduler.analysis.losses import LossWaterfall, TokenLosses, page_digests, waterfall_of
 from scheduler.analysis.token_mirror import TokenMirror
 from scheduler.batch import StepRecord
 from scheduler.optimal import OptimalBound
@@ -110,27 +110,16 @@ class AdmissionLosses:
 
         What was evicted is not split: an optimal eviction would have changed the order.
         """
-        sums = self._totals
-        prompt_tokens = sum(sums)
-        return LossWaterfall(
-            requests=self.admitted,
+        return waterfall_of(
+            self._totals,
+            bound,
             order=order,
+            optimal_hit=None,
+            requests=self.admitted,
             page_size=self._page_size,
             capacity_pages=capacity_pages,
             policy=self._policy,
             cached_outputs=cached_outputs,
-            prompt_tokens=prompt_tokens,
-            hit_tokens=sums.hit,
-            last_token_tokens=sums.last_token,
-            alignment_tokens=sums.alignment,
-            in_flight_tokens=sums.in_flight,
-            evicted_tokens=sums.evicted,
-            compulsory_tokens=sums.compulsory,
-            eviction_policy_tokens=None,
-            order_tokens=None,
-            optimal_eviction_hit_tokens=None,
-            dfs_optimal_hit_tokens=bound.prompt_tokens - bound.prefill_tokens,
-            exact_optimum=bound.exact,
         )
 
     # ------------------------------------------------------------------ the cache

@@ -83,7 +83,7 @@ def _findings(explanation: Explanation) -> list[str]:
     waterfall = explanation.waterfall
     if waterfall.hit_rate is None:
         return ["There is no prompt token to explain."]
-    best = waterfall.share(waterfall.dfs_optimal_hit_tokens)
+    best = waterfall.dfs_optimal_hit_rate
     said = [
         f"{percent(waterfall.hit_rate)} of the prompt tokens were hits; the best order reaches "
         f"{percent(best)}."

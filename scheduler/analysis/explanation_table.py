@@ -106,7 +106,7 @@ def _bounds_text(waterfall: LossWaterfall) -> str:
     text = (
         f"{waterfall.requests:,} requests {how}; {memory}, {outputs}. Hit rate "
         f"{percent(waterfall.hit_rate, _PERCENT)}; {beside}in the best order "
-        f"{percent(waterfall.share(waterfall.dfs_optimal_hit_tokens), _PERCENT)}{estimated}."
+        f"{percent(waterfall.dfs_optimal_hit_rate, _PERCENT)}{estimated}."
     )
     return fill(text, _WIDTH) + "\n"
 

@@ -36,7 +36,7 @@ from scheduler.optimal import DEFAULT_EXACT_LIMIT_BYTES, OptimalBound, OptimalMe
 from scheduler.request import Request
 from scheduler.samples import each_sample
 
-__all__ = ["LossWaterfall", "TokenLosses", "loss_waterfall", "page_digests"]
+__all__ = ["LossWaterfall", "TokenLosses", "loss_waterfall", "page_digests", "waterfall_of"]
 
 
 class TokenLosses(NamedTuple):
@@ -102,7 +102,9 @@ class LossWaterfall:
     optimal_eviction_hit_tokens: int | None
     """None, as the two before, where there was a queue: the order depends on the eviction."""
     dfs_optimal_hit_tokens: int
-    """What the best order reaches: `scheduler.optimal`."""
+    """What the best order of all requests reaches, those never admitted too."""
+    dfs_optimal_hit_rate: float | None
+    """The same over their prompt tokens: `scheduler.optimal`."""
     exact_optimum: bool
     """False: the DFS optimum is an estimate, within 1.3 points."""
 
@@ -120,7 +122,6 @@ class LossWaterfall:
         return asdict(self) | {
             "hit_rate": self.hit_rate,
             "optimal_eviction_hit_rate": self.share(self.optimal_eviction_hit_tokens),
-            "dfs_optimal_hit_rate": self.share(self.dfs_optimal_hit_tokens),
         }
 
 
@@ -160,9 +161,10 @@ def loss_waterfall(
         if on_request is not None:
             on_request(request, losses)
     sums = TokenLosses(*totals)
-    return _waterfall(
+    return waterfall_of(
         sums,
         meter.bound(),
+        order=None,
         optimal_hit=_optimal_hit(paths, page_size, capacity_pages) if sums.evicted else sums.hit,
         requests=len(paths),
         page_size=page_size,
@@ -179,27 +181,33 @@ def _optimal_hit(paths: Sequence[Request], page_size: int, capacity_pages: int |
     ).hit_tokens
 
 
-def _waterfall(
+def waterfall_of(
     sums: TokenLosses,
     bound: OptimalBound,
     *,
-    optimal_hit: int,
+    order: str | None,
+    optimal_hit: int | None,
     requests: int,
     page_size: int,
     capacity_pages: int | None,
     policy: str,
     cached_outputs: bool,
 ) -> LossWaterfall:
-    """Put the sums and the bounds together, and split what was evicted."""
-    avoidable = min(max(0, optimal_hit - sums.hit), sums.evicted)
+    """Put the sums of all requests and the bounds together, and split what was evicted.
+
+    ``optimal_hit`` is what the optimal eviction hits in the same order; None leaves it whole.
+    """
+    avoidable = None
+    if optimal_hit is not None:
+        avoidable = min(max(0, optimal_hit - sums.hit), sums.evicted)
     return LossWaterfall(
         requests=requests,
-        order=None,
+        order=order,
         page_size=page_size,
         capacity_pages=capacity_pages,
         policy=policy,
         cached_outputs=cached_outputs,
-        prompt_tokens=bound.prompt_tokens,
+        prompt_tokens=sum(sums),
         hit_tokens=sums.hit,
         last_token_tokens=sums.last_token,
         alignment_tokens=sums.alignment,
@@ -207,9 +215,10 @@ def _waterfall(
         evicted_tokens=sums.evicted,
         compulsory_tokens=sums.compulsory,
         eviction_policy_tokens=avoidable,
-        order_tokens=sums.evicted - avoidable,
+        order_tokens=None if avoidable is None else sums.evicted - avoidable,
         optimal_eviction_hit_tokens=optimal_hit,
         dfs_optimal_hit_tokens=bound.prompt_tokens - bound.prefill_tokens,
+        dfs_optimal_hit_rate=bound.hit_rate,
         exact_optimum=bound.exact,
     )
 

@@ -7,16 +7,18 @@ import copy
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from radixcache.errors import ConfigError
 from scheduler.cli.closed_loop import SessionRows
 from scheduler.cli.loaded import Requests
 from scheduler.cli.progress import Bar
-from scheduler.cli.runs import cost_model_of, run_one, settings_of
+from scheduler.cli.runs import cost_model_of, presets_of, run_one, settings_of
 from scheduler.cli.workload import Rows, read_rows, seed_matters
+from scheduler.registry import make_schedule_policy
 from scheduler.report.guard_setting import GuardSetting
 from scheduler.report.summary import Summary
 from scheduler.sim.run import check_fits
 
-__all__ = ["CellRunner", "CellSpec", "cell_of"]
+__all__ = ["CellRunner", "CellSpec", "cell_of", "only_cell"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,16 @@ def cell_of(arguments: argparse.Namespace, run: str) -> CellSpec:
         load=arguments.load,
         time_scale=arguments.time_scale,
     )
+
+
+def only_cell(arguments: argparse.Namespace) -> CellSpec:
+    """Return the cell of a command that has one order too. Raises: ConfigError."""
+    policy = make_schedule_policy(arguments.policy).name
+    if len(presets_of(arguments.preset)) > 1:
+        raise ConfigError(
+            f"{arguments.command} runs one preset, not {arguments.preset!r}: name one"
+        )
+    return cell_of(arguments, policy)
 
 
 class CellRunner:

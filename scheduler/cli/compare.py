@@ -7,18 +7,17 @@ import argparse
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.html_output import check_html, write_html
-from scheduler.cli.loaded import Requests
 from scheduler.cli.options import DEFAULT_POLICIES
-from scheduler.cli.output import check_writable, emit_runs, say
+from scheduler.cli.output import check_writable, emit_runs, introduction, say
 from scheduler.cli.progress import progress_bar
 from scheduler.cli.runs import presets_of, run_names
 from scheduler.cli.workers import run_tasks
 from scheduler.registry import SCHEDULE_POLICIES, make_schedule_policy
 
-__all__ = ["introduction", "policies_of", "run", "runs_of"]
+__all__ = ["run", "runs_of"]
 
 
-def policies_of(text: str) -> list[str]:
+def _policies_of(text: str) -> list[str]:
     """Return the names of a comma-separated list, each known and named once.
 
     Raises: ConfigError.
@@ -42,21 +41,7 @@ def runs_of(arguments: argparse.Namespace) -> list[str]:
     text = arguments.policies
     if text is None and several:
         return run_names(arguments, None)
-    return run_names(arguments, policies_of(DEFAULT_POLICIES if text is None else text))
-
-
-def introduction(loaded: Requests) -> list[str]:
-    """Return what there is to say before the runs: what runs, and what no policy can beat."""
-    optimal = loaded.bounds.optimal
-    ceiling, best = loaded.bounds.ceiling_hit_rate, optimal.hit_rate
-    lines = [loaded.subject]
-    if best is not None and ceiling is not None:
-        exact = "" if optimal.exact else " (counted by HyperLogLog, within 1.3 points)"
-        lines.append(
-            f"DFS-optimal hit rate {100 * best:.2f} %{exact}; "
-            f"unbounded cache in arrival order {100 * ceiling:.2f} %"
-        )
-    return [*lines, *(f"note: {note}" for note in loaded.notes)]
+    return run_names(arguments, _policies_of(DEFAULT_POLICIES if text is None else text))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,8 +12,7 @@ from radixcache.errors import ConfigError
 from scheduler.analysis.admission_losses import AdmissionLosses, WatchedCache
 from scheduler.analysis.explanation import Explanation, explain, suggestions
 from scheduler.analysis.explanation_table import format_explanation
-from scheduler.cli.cells import CellRunner, cell_of
-from scheduler.cli.compare import introduction
+from scheduler.cli.cells import CellRunner, only_cell
 from scheduler.cli.html_output import check_html, write_html
 from scheduler.cli.loaded import adapt_by, check_outputs
 from scheduler.cli.model_memory import notes_on_model
@@ -21,12 +20,12 @@ from scheduler.cli.options import OUTPUT_OPTIONS, option_of
 from scheduler.cli.options_explain import DEFAULT_PLACES
 from scheduler.cli.options_models import MODEL_OPTIONS
 from scheduler.cli.options_trace import INPUT_OPTIONS
-from scheduler.cli.output import check_writable, emit, frame_of, say
+from scheduler.cli.output import check_writable, emit, frame_of, introduction, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.runs import capacity_of, cost_model_of, presets_of, settings_of
+from scheduler.cli.runs import capacity_of, cost_model_of, settings_of
 from scheduler.cli.workload import notes_on, opened, page_size_of, title_of, tokenizer_of
 from scheduler.lookup_cache import whole_pages
-from scheduler.registry import check_eviction, make_schedule_policy
+from scheduler.registry import check_eviction
 from scheduler.report.document import json_text
 from scheduler.request import Request
 from scheduler.sim.run import run_policy
@@ -95,24 +94,21 @@ def _scheduled(arguments: argparse.Namespace) -> _Explained:
     """Explain a replay with a queue, request by request as they are admitted."""
     if arguments.places is not None:
         raise ConfigError("--places does nothing with --policy: leave one out")
-    policy = make_schedule_policy(arguments.policy).name
-    if len(presets_of(arguments.preset)) > 1:
-        raise ConfigError(f"explain runs one preset, not {arguments.preset!r}: name one")
-    cell = cell_of(arguments, policy)
+    cell = only_cell(arguments)
     runner = CellRunner(arguments)
     runner.check([cell])
     loaded = runner.requests(cell)
     say(introduction(loaded))
     cached_outputs = _outputs_cached(arguments, loaded.kind)
-    settings = settings_of(arguments, loaded, cost_model_of(arguments), policy)
+    settings = settings_of(arguments, loaded, cost_model_of(arguments), cell.run)
     cache = WatchedCache(loaded.page_size, kind=loaded.kind, policy=settings.eviction)
     losses = AdmissionLosses(cache)
     with progress_bar("requests", len(loaded), quiet=arguments.quiet) as bar:
-        run_policy(loaded.source(), policy, settings, losses, on_progress=bar, cache=cache)
+        run_policy(loaded.source(), cell.run, settings, losses, on_progress=bar, cache=cache)
     if losses.never_admitted:
         say([f"note: {losses.never_admitted} requests were never admitted and are not counted"])
     waterfall = losses.waterfall(
-        policy,
+        cell.run,
         loaded.bounds.optimal,
         settings.capacity_pages,
         cached_outputs=cached_outputs,

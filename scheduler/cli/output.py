@@ -27,6 +27,7 @@ __all__ = [
     "emit",
     "emit_runs",
     "frame_of",
+    "introduction",
     "print_sweep",
     "say",
 ]
@@ -83,6 +84,20 @@ def frame_of(arguments: argparse.Namespace, title: str, notes: Iterable[str]) ->
         "title": title,
         "notes": list(notes),
     }
+
+
+def introduction(loaded: Requests) -> list[str]:
+    """Return what there is to say before the runs: what runs, and what no policy can beat."""
+    optimal = loaded.bounds.optimal
+    ceiling, best = loaded.bounds.ceiling_hit_rate, optimal.hit_rate
+    lines = [loaded.subject]
+    if best is not None and ceiling is not None:
+        exact = "" if optimal.exact else " (counted by HyperLogLog, within 1.3 points)"
+        lines.append(
+            f"DFS-optimal hit rate {100 * best:.2f} %{exact}; "
+            f"unbounded cache in arrival order {100 * ceiling:.2f} %"
+        )
+    return [*lines, *(f"note: {note}" for note in loaded.notes)]
 
 
 def emit_runs(

@@ -8,20 +8,18 @@ from itertools import islice
 from textwrap import fill
 
 from radixcache.errors import ConfigError
-from scheduler.cli.cells import CellRunner, cell_of
-from scheduler.cli.compare import introduction
+from scheduler.cli.cells import CellRunner, only_cell
 from scheduler.cli.loaded import adapt_by, check_outputs
 from scheduler.cli.model_memory import notes_on_model
 from scheduler.cli.options import OUTPUT_OPTIONS, option_of
 from scheduler.cli.options_models import MODEL_OPTIONS
 from scheduler.cli.options_trace import INPUT_OPTIONS
-from scheduler.cli.output import check_writable, emit, emit_runs, frame_of, say
+from scheduler.cli.output import check_writable, emit, emit_runs, frame_of, introduction, say
 from scheduler.cli.progress import counted, progress_bar
-from scheduler.cli.runs import presets_of
 from scheduler.cli.workload import notes_on, opened, page_size_of, title_of
 from scheduler.lookup import LookupResult, lookup_replay
 from scheduler.lookup_cache import whole_pages
-from scheduler.registry import check_eviction, make_schedule_policy
+from scheduler.registry import check_eviction
 from scheduler.report.document import csv_text, json_text
 from scheduler.report.metrics import METRICS
 from scheduler.report.plain_text import labelled
@@ -44,10 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _lookup(arguments)
     if arguments.last_token:
         raise ConfigError("--last-token goes with --lookup: a scheduled replay always obeys it")
-    policy = make_schedule_policy(arguments.policy).name
-    if len(presets_of(arguments.preset)) > 1:
-        raise ConfigError(f"replay runs one preset, not {arguments.preset!r}: name one")
-    cell = cell_of(arguments, policy)
+    cell = only_cell(arguments)
     runner = CellRunner(arguments)
     runner.check([cell])
     loaded = runner.requests(cell)

@@ -9,11 +9,10 @@ from itertools import product
 
 from radixcache.errors import ConfigError
 from scheduler.cli.cells import CellRunner, CellSpec
-from scheduler.cli.compare import introduction
 from scheduler.cli.guards import guarded_runs
 from scheduler.cli.html_output import check_html, write_html
 from scheduler.cli.loaded import setting_of
-from scheduler.cli.output import check_writable, emit, print_sweep, say
+from scheduler.cli.output import check_writable, emit, introduction, print_sweep, say
 from scheduler.cli.parsing import command_line
 from scheduler.cli.progress import Bar, progress_bar
 from scheduler.cli.runs import capacity_of

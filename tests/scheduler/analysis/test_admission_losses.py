@@ -93,6 +93,13 @@ def test_who_gives_up_while_waiting_is_not_counted() -> None:
     assert losses.never_admitted == 1
 
 
+def test_the_best_order_is_that_of_all_requests() -> None:
+    same = [request(name, list(range(40)), abort_after_s=1e-6) for name in "abcd"]
+    found, losses = watched(same, 4, 44, hold="off")
+    assert losses.never_admitted
+    assert found.dfs_optimal_hit_rate == pytest.approx(3 * 36 / 160)
+
+
 @pytest.mark.parametrize("policy", ["fcfs", "lpm", "sglang-lpm"])
 def test_without_a_queue_it_is_the_lookup(policy: str) -> None:
     requests = [

@@ -76,6 +76,7 @@ def waterfall(**parts: int) -> LossWaterfall:
         order_tokens=parts.get("evicted", 0) - parts.get("policy", 0),
         optimal_eviction_hit_tokens=parts.get("hit", 0) + parts.get("policy", 0),
         dfs_optimal_hit_tokens=parts.get("hit", 0) + parts.get("evicted", 0),
+        dfs_optimal_hit_rate=0.5,
         exact_optimum=True,
         **fields,
     )
