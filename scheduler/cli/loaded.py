@@ -19,7 +19,6 @@ from scheduler.trace.sessions import SessionPlan, open_loop
 
 __all__ = [
     "DEFAULT_CAPACITY_TOKENS",
-    "WORKLOAD_SETTINGS",
     "Bounds",
     "Requests",
     "Sessions",
@@ -44,7 +43,7 @@ class Setting(NamedTuple):
     """Requests/s: the default cost model carries them with a good order."""
 
 
-WORKLOAD_SETTINGS: dict[str, Setting] = {
+_SETTINGS: dict[str, Setting] = {
     "sharegpt-like": Setting(65_536, 8.0),
     "few-shot": Setting(131_072, 8.0),
     "chat": Setting(1_048_576, 20.0),
@@ -56,7 +55,7 @@ WORKLOAD_SETTINGS: dict[str, Setting] = {
 
 def setting_of(arguments: argparse.Namespace) -> Setting | None:
     """Return the setting of the built-in workload, None for a trace."""
-    return None if arguments.trace is not None else WORKLOAD_SETTINGS[arguments.workload]
+    return None if arguments.trace is not None else _SETTINGS[arguments.workload]
 
 
 def rate_of(arguments: argparse.Namespace) -> float | None:

@@ -16,7 +16,6 @@ from scheduler.models import (
 )
 
 __all__ = [
-    "capacity_from_memory",
     "complete_memory",
     "kv_bytes_per_token_of",
     "notes_on_model",
@@ -51,17 +50,6 @@ def kv_bytes_per_token_of(arguments: argparse.Namespace) -> float | None:
     return shape.kv_bytes_per_token(arguments.kv_dtype)
 
 
-def capacity_from_memory(arguments: argparse.Namespace) -> int | None:
-    """Return the tokens that fit into ``--kv-memory``, None without it.
-
-    Raises: ConfigError where the model is missing or the memory holds no token.
-    """
-    if arguments.kv_memory is None:
-        return None
-    shape = _needed(arguments)
-    return capacity_tokens(memory_bytes(arguments.kv_memory), shape, arguments.kv_dtype)
-
-
 def complete_memory(arguments: argparse.Namespace) -> None:
     """Fill in the capacity from ``--kv-memory``, and refuse options that do nothing.
 
@@ -76,17 +64,17 @@ def complete_memory(arguments: argparse.Namespace) -> None:
         if held is not None:
             option = "--capacities" if several else "--capacity-tokens"
             raise ConfigError(f"--kv-memory and {option} exclude each other: give one")
+        shape = _needed(arguments)
+        tokens = [
+            capacity_tokens(memory_bytes(text), shape, arguments.kv_dtype)
+            for text in (arguments.kv_memory if several else [arguments.kv_memory])
+        ]
+        if len(set(tokens)) < len(tokens):
+            raise ConfigError("--kv-memory has a size twice: give each once")
         if several:
-            shape = _needed(arguments)
-            tokens = [
-                capacity_tokens(memory_bytes(text), shape, arguments.kv_dtype)
-                for text in arguments.kv_memory
-            ]
-            if len(set(tokens)) < len(tokens):
-                raise ConfigError("--kv-memory has a size twice: give each once")
             arguments.capacities = tuple(tokens)
         else:
-            arguments.capacity_tokens = capacity_from_memory(arguments)
+            (arguments.capacity_tokens,) = tokens
         return
     gpu = getattr(arguments, "gpu", None)
     for name in ("model", "hf_config", "kv_dtype"):

@@ -149,7 +149,10 @@ def add_page_size(group: argparse._ActionsContainer) -> None:
     )
 
 
-def add_memory(parser: argparse.ArgumentParser, *, no_reuse: bool = True) -> None:
+_NO_REUSE = ", or none for no reuse"
+
+
+def add_memory(parser: argparse.ArgumentParser, evictions: str = _NO_REUSE) -> None:
     """Add one KV memory and how it is used; see ``add_pages``."""
     group = parser.add_argument_group("memory")
     group.add_argument(
@@ -158,16 +161,16 @@ def add_memory(parser: argparse.ArgumentParser, *, no_reuse: bool = True) -> Non
         metavar="N",
         help="KV memory (default: the workload's own, 1048576 for a trace)",
     )
-    add_pages(group, no_reuse=no_reuse)
+    add_pages(group, evictions)
 
 
-def add_pages(group: argparse._ActionsContainer, *, no_reuse: bool = True) -> None:
+def add_pages(group: argparse._ActionsContainer, evictions: str = _NO_REUSE) -> None:
     """Add how memory is used, apart from how much there is.
 
-    With ``no_reuse`` the eviction policy may be none: nothing is cached.
+    ``evictions`` says what may be named beside the eviction policies.
     """
     add_page_size(group)
-    add_eviction(group, ", or none for no reuse" if no_reuse else "")
+    add_eviction(group, evictions)
 
 
 def add_eviction(group: argparse._ActionsContainer, more: str = "") -> None:
@@ -190,8 +193,8 @@ def add_preset(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_engine(parser: argparse.ArgumentParser) -> None:
-    """Add what the engine does."""
+def add_engine(parser: argparse.ArgumentParser, unsaid_outputs: str = "all") -> None:
+    """Add what the engine does; ``unsaid_outputs`` is cached where nothing says how much."""
     group = parser.add_argument_group("engine")
     group.add_argument(
         "--chunk-tokens",
@@ -228,8 +231,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cache-output",
         choices=("all", "none", "visible"),
-        help="how much of an answer stays cached (default: what the row says, else all; with "
-        "--lookup none)",
+        help="how much of an answer stays cached (default: what the row says, else "
+        f"{unsaid_outputs})",
     )
     group.add_argument(
         "--visible-share",

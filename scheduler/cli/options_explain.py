@@ -48,7 +48,7 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
         "from what is cached of outputs and the seed of a workload, go with it only",
     )
     add_preset(parser)
-    add_memory(parser, no_reuse=False)
+    add_memory(parser, evictions="")
     for add in (add_model, add_engine, add_order, add_time, add_arrivals):
         add(parser)
     add_output(parser, csv=False)

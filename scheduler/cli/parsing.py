@@ -163,7 +163,9 @@ def _add_replay(commands: _Commands) -> None:
         action="store_true",
         help="with --lookup: one token of each prompt has to be computed",
     )
-    for add in (add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
+    add_memory(parser, evictions=", none for no reuse, or with --lookup optimal")
+    add_engine(parser, unsaid_outputs="all; with --lookup none")
+    for add in (add_order, add_time, add_arrivals, add_output):
         add(parser)
     add_model(parser)
     add_input(parser)

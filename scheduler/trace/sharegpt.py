@@ -37,7 +37,7 @@ from scheduler.trace.sessions import SessionPlan
 from scheduler.trace.source import Line, Source
 from scheduler.trace.summary import RowError, TraceSummary
 
-__all__ = ["SHAREGPT", "conversation_assumptions", "sessions_from"]
+__all__ = ["SHAREGPT", "sessions_from"]
 
 ID_KEYS = ("id", "conversation_id", "conversation_hash")
 CHUNK = re.compile(r"(.+)_(0|[1-9][0-9]{0,8})", re.DOTALL)
@@ -118,7 +118,7 @@ def _record(line: Line, summary: TraceSummary) -> _Conversation:
     return _Conversation(line[0], parts[1], int(parts[2]), preamble, messages)
 
 
-def conversation_assumptions(options: ReadOptions) -> tuple[str, ...]:
+def _assumed(options: ReadOptions) -> tuple[str, ...]:
     """Say what is taken for granted of text without times."""
     return (
         f"{said_of_missing_times(options)}, turns of a "
@@ -146,7 +146,7 @@ def _plan(head: Head, options: ReadOptions) -> ReadPlan:
         sessions = sessions_from(lines, options, summary, source.path)
         return nominal_arrivals(sessions, rate_per_s=options.rate_per_s, think_s=options.think_s)
 
-    return ReadPlan(kind=KeyKind.TOKENS, assumptions=conversation_assumptions(options), rows=rows)
+    return ReadPlan(kind=KeyKind.TOKENS, assumptions=_assumed(options), rows=rows)
 
 
 SHAREGPT = TraceFormat(
