@@ -16,7 +16,7 @@ from scheduler.analysis.explanation_table import format_explanation
 from scheduler.cli.cells import CellRunner, cell_of
 from scheduler.cli.compare import introduction
 from scheduler.cli.html_output import check_html, write_html
-from scheduler.cli.loaded import adapt_by
+from scheduler.cli.loaded import Requests, adapt_by, bounds_of
 from scheduler.cli.options_explain import DEFAULT_PLACES
 from scheduler.cli.options_models import MODEL_OPTIONS
 from scheduler.cli.output import check_writable, emit, say
@@ -25,8 +25,10 @@ from scheduler.cli.progress import counted, progress_bar
 from scheduler.cli.runs import capacity_of, cost_model_of, presets_of, settings_of
 from scheduler.cli.version import installed_version
 from scheduler.cli.workload import notes_on, opened, page_size_of, title_of, tokenizer_of
+from scheduler.optimal import OptimalBound
 from scheduler.registry import make_schedule_policy
 from scheduler.request import Request
+from scheduler.samples import each_sample
 from scheduler.sim.run import run_policy
 from scheduler.trace.quoting import Quoter
 
@@ -127,12 +129,22 @@ def _scheduled(arguments: argparse.Namespace) -> _Explained:
         say([f"note: {losses.never_admitted} requests were never admitted and are not counted"])
     waterfall = losses.waterfall(
         policy,
-        loaded.bounds.optimal,
+        _bound_of_admitted(loaded, losses),
         settings.capacity_pages,
         cached_outputs=_outputs_cached(arguments, loaded.kind),
     )
     explanation = Explanation(waterfall, None, False, suggestions(waterfall, ()))
     return _Explained(explanation, loaded.name, loaded.notes)
+
+
+def _bound_of_admitted(loaded: Requests, losses: AdmissionLosses) -> OptimalBound:
+    """Return the optimum of the requests that the waterfall counts."""
+    if losses.admitted == len(loaded):
+        return loaded.bounds.optimal
+    admitted = (
+        sample for sample in each_sample(loaded.each()) if sample.rid in losses.admitted_rids
+    )
+    return bounds_of(admitted, loaded.page_size).optimal
 
 
 def _outputs_cached(arguments: argparse.Namespace, kind: KeyKind) -> bool:
