@@ -81,6 +81,11 @@ def _looked_up(arguments: argparse.Namespace) -> _Explained:
     quoter = Quoter(tokenizer)
     adapt = adapt_by(arguments)
     trace = opened(arguments, tokenizer=tokenizer)
+    if arguments.cache_output in {"all", "visible"} and trace.kind is KeyKind.BLOCKS:
+        raise ConfigError(
+            f"--cache-output {arguments.cache_output}: the answers of this trace have no block ids "
+            "and cannot be looked up: leave it out"
+        )
     page_size = page_size_of(trace, arguments.page_size)
     capacity_tokens = capacity_of(arguments)
     if capacity_tokens < page_size:

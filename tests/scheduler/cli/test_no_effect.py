@@ -90,3 +90,25 @@ def test_a_pipe_is_refused_and_not_waited_for(
     os.mkfifo(pipe)
     for path in (pipe, pipe.parent):
         refused(run(capsys, "inspect", path), str(pipe), "no regular file")
+
+
+def test_pages_of_the_first_row_alone_are_no_change(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = write_rows(tmp_path / "trace.jsonl", *GOOD_ROWS)
+    call = ("whatif", path, "--quiet", "--base-page-size", "2", "--page-size")
+    refused(run(capsys, *call, "2"), "--page-size 2 does nothing")
+    assert run(capsys, *call, "2,1").code == 0
+
+
+@pytest.mark.parametrize("more", [("all",), ("visible", "--visible-share", "0.5")])
+def test_answers_without_block_ids_cannot_be_asked_for(
+    more: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "blocks.jsonl"
+    path.write_text('{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}')
+    for command in (("explain",), ("curve",), ("replay", "--lookup")):
+        if command == ("curve",) and len(more) > 1:
+            continue
+        ran = run(capsys, command[0], path, *command[1:], "--cache-output", *more)
+        refused(ran, f"--cache-output {more[0]}", "no block ids")
