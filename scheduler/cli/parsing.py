@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -51,6 +52,10 @@ __all__ = ["command_line", "parse_arguments"]
 _CHANGES_NO_BYTE = {"jobs", "quiet", "output", "json", "csv", "html"}
 """Options of which the result does not depend."""
 _ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens", "id_tokens", "tokenizer")
+
+_READ = ("trace", "log", "after", "cost_model", "hf_config", "tokenizer")
+"""What names a file that is read."""
+_WRITTEN = ("output", "html")
 
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
@@ -249,7 +254,37 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         _complete_input(arguments)
     if "kv_memory" in arguments:
         complete_memory(arguments)
+    _keep_what_is_read(arguments)
     return arguments
+
+
+def _keep_what_is_read(arguments: argparse.Namespace) -> None:
+    """Refuse to write a result over the file, or into the trace, that it is made of."""
+    written = [name for name in _WRITTEN if getattr(arguments, name, None) is not None]
+    for read in _READ:
+        source: str | None = getattr(arguments, read, None)
+        if source is None:
+            continue
+        for name in written:
+            path: str = getattr(arguments, name)
+            if _same_file(path, source):
+                what = "the trace itself" if read == "trace" else "read by this command"
+                raise ConfigError(f"{name} {path}: is {what}: give another file")
+            # Imported for such a folder only: the readers take a while.
+            if os.path.isdir(source) and import_module("scheduler.trace.source").joins_trace(
+                path, source
+            ):
+                raise ConfigError(
+                    f"{name} {path}: would be a file of the trace {source}: give a file outside "
+                    "of that folder"
+                )
+
+
+def _same_file(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):  # what is not there is nothing that could be lost
+        return False
 
 
 def command_line(arguments: argparse.Namespace) -> str:
@@ -265,9 +300,22 @@ def command_line(arguments: argparse.Namespace) -> str:
             words.append(option_of(f"no_{name}" if given is False else name))
             if not isinstance(given, bool):
                 values = given if isinstance(given, tuple) else (given,)
-                words.append(",".join(str(item).removesuffix(".0") for item in values))
+                words.append(",".join(map(_written, values)))
     # A path may hold bytes that are no text.
     return shlex.join(words).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _written(value: object) -> str:
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _only_looks_up(arguments: argparse.Namespace) -> bool:
+    """Tell whether a command reads the requests alone: nothing is drawn, nothing answers them."""
+    if arguments.command == "explain":
+        return arguments.policy is None
+    if arguments.command == "replay":
+        return bool(arguments.lookup)
+    return arguments.command in {"curve", "inspect", "whatif", "convert"}
 
 
 def _complete_input(arguments: argparse.Namespace) -> None:
@@ -279,6 +327,15 @@ def _complete_input(arguments: argparse.Namespace) -> None:
     for name in ("workload", "size"):
         if name in given and trace is not None:
             raise ConfigError(f"{option_of(name)} and TRACE {trace} exclude each other: give one")
+    if trace is not None and _only_looks_up(arguments):
+        if "seed" in given and getattr(arguments, "sample", None) is None:
+            raise ConfigError(
+                "--seed does nothing with a TRACE, which is read as it is: leave it out"
+            )
+        visible_share = getattr(arguments, "visible_share", None)
+        asked = arguments.command == "convert" or visible_share is not None
+        if "max_new_tokens" in given and not asked:
+            raise ConfigError("--max-new-tokens does nothing without a queue: leave it out")
     if trace is None:
         arguments.workload = arguments.workload or DEFAULT_WORKLOAD
     arguments.max_new_tokens = arguments.max_new_tokens or DEFAULT_MAX_NEW_TOKENS

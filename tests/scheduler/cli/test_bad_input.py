@@ -249,3 +249,18 @@ def test_full_standard_output_is_one_line() -> None:
 def test_a_fault_in_worker_processes_is_one_line(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "now.jsonl", *GOOD_ROWS)
     refused(run_apart("compare", path, "--jobs", "2", "--capacity-tokens", "1"), "one page")
+
+
+def test_what_a_trace_says_steers_no_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "\x1b[31m\n.jsonl"
+    path.write_text(
+        '{"radixcache_trace":1,"notes":["\\u001b]0;x\\u0007\\nnote: forged \\u202e"]}\n'
+        + "\n".join(GOOD_ROWS)
+    )
+    for call in (("inspect", path, "-q"), ("whatif", path, "-q", "--pin", "\x1b[31m:3")):
+        ran = run(capsys, *call)
+        assert ran.err
+        assert all(character == "\n" or character.isprintable() for character in ran.err)
+        assert not any(line.startswith("note: forged") for line in ran.err.splitlines())

@@ -70,9 +70,10 @@ def test_inspect_reads_only_so_many_requests(
 ) -> None:
     path = tmp_path / "trace.jsonl"
     run(capsys, "generate", "unique", "--size", "9", "-o", path)
-    ran = run(capsys, "inspect", path, "--requests", "4", "--json", "--quiet", "-o", path)
+    out = tmp_path / "statistics.json"
+    ran = run(capsys, "inspect", path, "--requests", "4", "--json", "--quiet", "-o", out)
     assert ran.out == ""
-    assert json.loads(path.read_text())["requests"] == 4
+    assert json.loads(out.read_text())["requests"] == 4
 
 
 def test_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
