@@ -166,7 +166,8 @@ def add_pages(group: argparse._ActionsContainer) -> None:
         "--eviction",
         default="lru",
         metavar="NAME",
-        help="eviction policy, or none for no reuse (default: lru)",
+        help="eviction policy: lru, lfu, fifo, filo, mru, slru, priority, random, t-lru, arc, "
+        "ghost-gittins, or none for no reuse (default: lru)",
     )
 
 

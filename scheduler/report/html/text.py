@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 
-__all__ = ["amount", "percent", "printable", "seconds", "shortened", "text_width"]
+__all__ = ["amount", "percent", "points", "printable", "seconds", "shortened", "text_width"]
 
 _HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Control, format (bidi overrides too), surrogate, private, unassigned, line separators."""
@@ -76,6 +76,13 @@ def percent(share: float | None, decimals: int = 2) -> str:
     if share is None or not math.isfinite(share):
         return _MISSING
     return f"{100 * share:.{decimals}f}{_SPACE}%"
+
+
+def points(share: float | None) -> str:
+    """Return a share of the prompt tokens as points of the hit rate."""
+    if share is None or not math.isfinite(share):
+        return _MISSING
+    return f"{100 * share:.2f}{_SPACE}points"
 
 
 def _digits(value: float) -> str:
