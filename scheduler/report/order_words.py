@@ -12,6 +12,7 @@ ORDER_WORDS = {
     "lpm": "Longest prefix match: whoever has the longest cached prefix, then the fewest tokens to "
     "compute; nobody is overtaken beyond a bound.",
     "lpm-fcfs-ties": "As lpm, but equally long prefixes go by arrival.",
+    "lpm-aged-ties": "As lpm, but a long prompt that has waited is passed by fewer short ones.",
     "lpm-covered-first": "As lpm, but prompts that are cached as far as they can be go first.",
     "plain-lpm": "Longest cached prefix, then arrival, and nothing else: no bound, no hold.",
     "lpm-aging": "As plain-lpm, and waiting counts as a longer prefix.",
