@@ -27,12 +27,12 @@ ORDER_WORDS = {
 
 
 def words_of(label: str) -> str | None:
-    """Return what an order does, by a label that may name a preset and a priority too.
+    """Return what an order does, by a label that may name preset, priority and guard too.
 
     >>> words_of("vllm:fcfs")
     'First come, first served.'
     """
-    name = label.rpartition(":")[2]
+    name = label.rpartition(":")[2].partition(" ")[0]
     if name in ORDER_WORDS:
         return ORDER_WORDS[name]
     first, _, rest = name.partition("+")

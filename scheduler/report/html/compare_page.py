@@ -111,7 +111,7 @@ def _findings(summaries: Sequence[Summary]) -> list[str]:
         rate, most = max(drained, key=lambda pair: pair[0])
         said.append(f"Of these {most.label} gets most done, {rate:.2f} requests/s.")
     if timed and not all(s.calibrated for s in summaries):
-        said.append("Seconds are simulated and not calibrated: they compare the orders, no server.")
+        said.append("Seconds are simulated and not calibrated: they compare orders, not servers.")
     return said
 
 

@@ -33,6 +33,12 @@ _MOST_SAID = 3
 Item = TypeVar("Item")
 
 
+_GUARD = (
+    "A guard bounds how much work of later arrivals may go before a request: so many tokens + a "
+    "share of the backlog it found; inf is no bound."
+)
+
+
 def sweep_report(sweep: Sweep, *, subject: str, notes: Sequence[str] = ()) -> HtmlReport:
     """Return the report of a sweep of which at least one run did not fail."""
     grid = [cell for cell in sweep.cells if cell.meets_target is None]
@@ -42,7 +48,7 @@ def sweep_report(sweep: Sweep, *, subject: str, notes: Sequence[str] = ()) -> Ht
     return HtmlReport(
         title="Scheduling orders under load",
         subject=subject,
-        summary=[*_findings(named), *_guard_findings(guard_trades(grid))],
+        summary=[*_findings(named), *_guard_findings(guard_trades(grid)), *_calibration(sweep)],
         command=sweep.command,
         version=sweep.version,
         notes=[*notes, *(" ".join(note.split()) for note in sweep_notes(sweep))],
@@ -110,9 +116,15 @@ def _at_the_highest_load(sweep: Sweep) -> list[str]:
             f"{quick} has the shortest mean time to first token, {seconds(least)}, {slow} the "
             f"longest, {seconds(most)}."
         )
-        rough = "Seconds are simulated and not calibrated: they compare the orders, no server."
-        return [said] if all(run.calibrated for run in runs) else [said, rough]
+        return [said]
     return []
+
+
+def _calibration(sweep: Sweep) -> list[str]:
+    runs = [cell.summary for cell in sweep.cells if cell.summary is not None]
+    if all(run.calibrated for run in runs):
+        return []
+    return ["Seconds are simulated and not calibrated: they compare orders, not servers."]
 
 
 def _by_policy(cells: Sequence[SweepCell]) -> Iterable[tuple[str, list[Summary]]]:
@@ -266,7 +278,7 @@ def _guard_findings(trades: Sequence[GuardTrade]) -> list[str]:
                 f"against {trade.rows[0].guard.label}, at {fmean(best.hit_points):+.2f} points of "
                 "hit rate."
             )
-    return said
+    return [_GUARD, *said] if said else []
 
 
 def _highest(limits: Sequence[Limit]) -> list[HighestRate]:

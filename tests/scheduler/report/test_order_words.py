@@ -12,8 +12,9 @@ def test_every_built_in_order_has_words_and_no_other() -> None:
     assert set(ORDER_WORDS) == set(SCHEDULE_POLICIES)
 
 
-def test_a_preset_before_an_order_changes_no_word() -> None:
+def test_a_preset_before_an_order_or_a_guard_behind_it_changes_no_word() -> None:
     assert words_of("vllm:fcfs") == words_of("fcfs") == ORDER_WORDS["fcfs"]
+    assert words_of("lpm 32768+0.5") == ORDER_WORDS["lpm"]
 
 
 def test_a_priority_before_an_order_is_said_first() -> None:
