@@ -21,7 +21,7 @@ from scheduler.trace.writer import write_lines
 __all__ = ["run"]
 
 MOONCAKE_BLOCK_TOKENS = 512
-NO_ANSWERS = "answers have no block ids: what later prompts hit of them is lost"
+NO_ANSWERS = "answers have no block ids, so no later prompt hits them; answers left out"
 
 
 def run(arguments: argparse.Namespace) -> int:

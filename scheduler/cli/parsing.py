@@ -6,6 +6,7 @@ import argparse
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn, TypeAlias
 
@@ -46,6 +47,7 @@ from scheduler.cli.options_trace import (
 )
 from scheduler.cli.options_validate import add_validate
 from scheduler.cli.options_whatif import add_whatif
+from scheduler.report.order_words import ORDER_WORDS
 
 __all__ = ["command_line", "parse_arguments"]
 
@@ -56,12 +58,29 @@ _ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens", "id_tokens", "tokeni
 _READ = ("trace", "log", "after", "cost_model", "hf_config", "tokenizer")
 """What names a file that is read."""
 _WRITTEN = ("output", "html")
+_ORDERS = f"{', '.join(ORDER_WORDS)}, or priority+ORDER"
 
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 class _Parser(argparse.ArgumentParser):
     """One line for a wrong call, as for every other wrong input."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Refuse what is left over where the options are known that it may have meant."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}{self._meant(rest)}")
+        return found, rest
+
+    def _meant(self, words: Sequence[str]) -> str:
+        """Name the options that are written much like those that do not exist."""
+        names = [name for action in self._actions for name in action.option_strings]
+        wrong = [word.partition("=")[0] for word in words if word.startswith("--")]
+        near = [match for word in wrong for match in get_close_matches(word, names, n=1)]
+        return f": did you mean {', '.join(near)}?" if near else ""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message} (see '{self.prog} --help')")
@@ -79,8 +98,8 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policies",
         metavar="A,B,...",
-        help=f"orders to run, or all (default: {DEFAULT_POLICIES}; with several presets each "
-        "its own)",
+        help=f"orders to run, or all: {_ORDERS} (default: {DEFAULT_POLICIES}; with several presets "
+        "each its own)",
     )
     parser.add_argument(
         "--preset",
@@ -95,7 +114,12 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
 
 def _add_compare(commands: _Commands) -> None:
     parser = commands.add_parser(
-        "compare", help="several orders on one trace, with the optimum beside them"
+        "compare",
+        help="several orders on one trace, with the optimum beside them",
+        description="Replay a trace on a simulated engine, once with each order of the waiting "
+        "requests, and print hit rates, waiting times and throughput side by side, beside the "
+        "best hit rate there can be. Orders differ only when requests wait: raise --rate or "
+        "--load until they do.",
     )
     for add in (_add_runs, add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
         add(parser)
@@ -155,8 +179,15 @@ def _add_sweep(commands: _Commands) -> None:
 
 
 def _add_replay(commands: _Commands) -> None:
-    parser = commands.add_parser("replay", help="one order, every number; or a plain lookup")
-    parser.add_argument("--policy", default="lpm", metavar="NAME", help="the order (default: lpm)")
+    parser = commands.add_parser(
+        "replay",
+        help="one order, every number; or a plain lookup",
+        description="Replay a trace on a simulated engine with one order and print every number; "
+        "or with --lookup look its prompts up in arrival order, without queue, engine or time.",
+    )
+    parser.add_argument(
+        "--policy", default="lpm", metavar="NAME", help=f"the order: {_ORDERS} (default: lpm)"
+    )
     add_preset(parser)
     parser.add_argument(
         "--lookup",
@@ -175,7 +206,12 @@ def _add_replay(commands: _Commands) -> None:
 
 
 def _add_inspect(commands: _Commands) -> None:
-    parser = commands.add_parser("inspect", help="what is in a trace, and what a cache could reach")
+    parser = commands.add_parser(
+        "inspect",
+        help="what is in a trace, and what a cache could reach",
+        description="Say how long prompts and answers are, how requests arrive, which prefixes "
+        "they share, and the best hit rates that there can be.",
+    )
     add_page_size(parser)
     add_input(parser)
     add_output(parser, csv=False)
@@ -183,7 +219,12 @@ def _add_inspect(commands: _Commands) -> None:
 
 
 def _add_generate(commands: _Commands) -> None:
-    parser = commands.add_parser("generate", help="write a synthetic trace")
+    parser = commands.add_parser(
+        "generate",
+        help="write a synthetic trace",
+        description="Write one of the built-in workloads as a trace in the project's own format; "
+        "the same seed gives the same bytes.",
+    )
     parser.add_argument("kind", choices=WORKLOADS, help="the workload")
     parser.add_argument(
         "--output",
@@ -212,6 +253,8 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
     parser = _Parser(
         prog="radixcache",
         description="Replay LLM traffic against prefix caches and scheduling orders.",
+        epilog="Without a trace commands run on a built-in workload: begin with 'radixcache "
+        "compare'. 'radixcache COMMAND --help' has the options of a command.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)

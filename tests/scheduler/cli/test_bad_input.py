@@ -48,6 +48,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "no jobs": (("--jobs", "0"), ("--jobs", "at least 1")),
     "negative seed": (("--seed", "-1"), ("--seed", "at least 0")),
     "unknown eviction": (("--eviction", "oldest"), ("'oldest'", "use one of", "lru")),
+    "misspelt option": (("--polices", "lpm"), ("--polices", "did you mean --policies?", "compare")),
     "unknown hold": (("--hold", "tight"), ("--hold", "stop")),
     "shared hold": (("--hold", "share"), ("publish",)),
     "reserve above 1": (("--output-reserve-ratio", "1.5"), ("--output-reserve-ratio", "0 to 1")),
