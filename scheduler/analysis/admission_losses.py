@@ -44,7 +44,7 @@ class AdmissionLosses:
     What a request computes again after a retraction is not in flight for others.
 
     Cost: a hash a page at the match of a waiting request, and O(running). Memory: the cache
-    once more, 70 bytes a page that was ever cached.
+    once more, 70 bytes a page that was ever cached, and the name of each request.
     """
 
     def __init__(self, cache: WatchedCache) -> None:
@@ -63,6 +63,7 @@ class AdmissionLosses:
         self._seen: set[int] = set()
         self._totals = TokenLosses(0, 0, 0, 0, 0, 0)
         self.admitted = 0
+        self.admitted_rids: set[str] = set()
         self.never_admitted = 0
         """Requests that were refused, or gave up while they waited."""
         cache.before_match = self._before_match
@@ -96,6 +97,7 @@ class AdmissionLosses:
         assert losses is not None, "an admission matches"
         assert losses.hit == state.hit_tokens
         self.admitted += 1
+        self.admitted_rids.add(state.request.rid)
         self._totals = TokenLosses(*map(add, self._totals, losses))
 
     def waterfall(
@@ -106,7 +108,7 @@ class AdmissionLosses:
         *,
         cached_outputs: bool = True,
     ) -> LossWaterfall:
-        """Return the sums; ``bound`` is the optimum of all requests, the rest is only told.
+        """Return the sums; ``bound`` is the optimum of those admitted, the rest is only told.
 
         What was evicted is not split: an optimal eviction would have changed the order.
         """

@@ -121,8 +121,10 @@ def _findings(report: CurveReport) -> list[str]:
         return f"{amount(tokens)} tokens" + ("" if memory is None else f" ({memory(tokens)})")
 
     return [
-        f"The knee is at {size(knee)}: LRU hits {percent(curve.hit_rate(knee))} there.",
-        f"{size(enough)} reach 95 % of the ceiling, which is {percent(curve.ceiling_hit_rate)}.",
+        f"A cache without a bound hits {percent(curve.ceiling_hit_rate)} of the prompt tokens: "
+        "that is the ceiling of this trace.",
+        f"With LRU eviction {size(enough)} reach 95 % of the ceiling. The knee, where more memory "
+        f"begins to pay less, is at {size(knee)}, with {percent(curve.hit_rate(knee))}.",
     ]
 
 
@@ -169,7 +171,12 @@ def _facts(curve: CapacityCurve) -> list[Fact]:
         Fact("page size", f"{curve.page_size:,} tokens"),
         Fact("longest request", f"{curve.longest_pages:,} pages"),
         Fact("different pages", f"{curve.distinct_pages:,}"),
-        Fact("outputs cached", f"of {curve.cached_output_requests:,} requests"),
+        Fact(
+            "outputs cached",
+            f"of {curve.cached_output_requests:,} requests"
+            if curve.cached_output_requests
+            else "no: prompts alone are counted",
+        ),
         Fact("last token", "always computed" if curve.last_token else "may be a hit"),
     ]
     if curve.sample is not None:

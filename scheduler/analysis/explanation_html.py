@@ -13,7 +13,7 @@ from scheduler.report.html.charts_losses import LossStep, waterfall_figure
 from scheduler.report.html.charts_prefixes import HotPrefix, prefixes_figure
 from scheduler.report.html.figure import Column, DataTable, Figure
 from scheduler.report.html.page import Fact, HtmlReport, Section
-from scheduler.report.html.text import bare_percent, percent
+from scheduler.report.html.text import bare_percent, percent, points
 
 __all__ = ["explanation_page"]
 
@@ -62,7 +62,7 @@ def explanation_page(
                 "advice",
                 "What to do",
                 facts=[
-                    Fact(f"{item.loss}: {percent(item.share)}", item.text)
+                    Fact(f"{item.loss}: {points(item.share)}", item.text)
                     for item in explanation.suggestions
                 ],
             ),
@@ -85,12 +85,13 @@ def _findings(explanation: Explanation) -> list[str]:
         return ["There is no prompt token to explain."]
     best = waterfall.dfs_optimal_hit_rate
     said = [
-        f"{percent(waterfall.hit_rate)} of the prompt tokens were hits; the best order reaches "
+        f"{percent(waterfall.hit_rate)} of the prompt tokens were hits: found in the cache and not "
+        f"computed again. Of these prompts as they are, no order and no memory hits more than "
         f"{percent(best)}."
     ]
     if explanation.suggestions:
         best_gain = explanation.suggestions[0]
-        said.append(f"Worth most, {percent(best_gain.share)}: {best_gain.text}.")
+        said.append(f"Worth most, {points(best_gain.share)}: {best_gain.text}.")
     return said
 
 
@@ -141,7 +142,7 @@ def _places_table(places: Sequence[DivergingPlace]) -> DataTable:
     return DataTable(
         "Diverging places, the costliest first",
         (
-            Column("what stands in the span"),
+            Column("what stands in the span", words=True),
             Column("at token"),
             Column("length", "tok"),
             Column("prompts"),

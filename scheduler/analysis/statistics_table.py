@@ -66,7 +66,7 @@ def _sharing_text(statistics: TraceStatistics) -> str:
     prefixes = statistics.shared_prefixes
     if not prefixes or not prefixes[0].repeated_tokens:
         return ""
-    rows = [("prefix", "new", "requests", "% of work", "begins with")]
+    rows = [("prefix", "new", "requests", "% of work", "the new part begins with")]
     rows += [
         (
             f"{prefix.prefix_tokens:,}",
@@ -80,7 +80,10 @@ def _sharing_text(statistics: TraceStatistics) -> str:
     ]
     missed = statistics.missed_requests
     about = f"; counts may be {missed:,} too small" if missed else ""
-    title = f"shared prefixes (tokens; of work: what repeats in the new part{about})"
+    title = (
+        "shared prefixes (prefix: its tokens from the start of the prompt; new: those behind the "
+        f"next shorter\nshared prefix; % of work: prompt tokens that repeat the new part{about})"
+    )
     return f"\n{title}\n{lined_up(rows, left=(4,))}"
 
 

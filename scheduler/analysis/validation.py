@@ -17,6 +17,7 @@ from textwrap import wrap
 from scheduler.lookup_cache import LookupCache
 from scheduler.optimal import computed_key
 from scheduler.report.document import json_text
+from scheduler.report.html.text import printable
 from scheduler.request import Request
 
 __all__ = [
@@ -240,12 +241,13 @@ def _by_request(validation: Validation) -> list[str]:
     worst = sorted(checks, key=lambda check: (-abs(check.error_tokens), check.rid))[:_WORST]
     if worst[0].error_tokens == 0:
         return lines
-    width = max(len(check.rid[:40]) for check in worst)
-    lines.append(f"{'furthest':<{max(width, 8)}}{'prompt':>10}{'reported':>10}{'predicted':>11}")
+    names = [" ".join(printable(check.rid[:40]).split()) for check in worst]
+    width = max(8, *map(len, names))
+    lines.append(f"{'furthest':<{width}}{'prompt':>10}{'reported':>10}{'predicted':>11}")
     lines += [
-        f"{check.rid[:40]:<{max(width, 8)}}{check.prompt_tokens:>10,}"
+        f"{name:<{width}}{check.prompt_tokens:>10,}"
         f"{check.reported_tokens:>10,}{check.predicted_tokens:>11,}"
-        for check in worst
+        for name, check in zip(names, worst, strict=True)
         if check.error_tokens
     ]
     return lines

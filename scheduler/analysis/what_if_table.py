@@ -14,9 +14,9 @@ __all__ = ["format_what_if", "what_if_csv", "what_if_json"]
 
 _WIDTH = 100
 DEFINITION = (
-    "Requests in arrival order, no queue and no time; recorded outputs are cached; one token of "
-    "each prompt has to be computed. Warm: the last 50 % of the requests, over caches that the "
-    "others warmed; change is against the first row, cold; ceiling: an "
+    "Requests in arrival order, no queue and no time; outputs are cached where the trace has their "
+    "ids; one token of each prompt has to be computed. Warm: the last 50 % of the requests, over "
+    "caches that the others warmed; change is against the first row, cold; ceiling: an "
     "unbounded cache; optimum: the best order there is."
 )
 

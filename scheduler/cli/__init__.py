@@ -49,7 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _refuse(message: str) -> int:
-    print(f"radixcache: {' '.join(message.split())}", file=sys.stderr)
+    # Imported for an error only: `--help` does without.
+    printable = import_module("scheduler.report.html.text").printable
+    print(f"radixcache: {printable(' '.join(message.split()))}", file=sys.stderr)
     return 2
 
 

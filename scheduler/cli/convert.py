@@ -6,7 +6,6 @@ import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 
 from radixcache import KeyKind
 from radixcache.errors import ConfigError
@@ -22,7 +21,7 @@ from scheduler.trace.writer import write_lines
 __all__ = ["run"]
 
 MOONCAKE_BLOCK_TOKENS = 512
-NO_ANSWERS = "answers have no block ids: what later prompts hit of them is lost"
+NO_ANSWERS = "answers have no block ids, so no later prompt hits them; answers left out"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,8 +35,6 @@ def run(arguments: argparse.Namespace) -> int:
             "--block-tokens does nothing here: it goes with --to mooncake or with --anonymise"
         )
     source = opened(arguments, partial_block=True)
-    if isinstance(source, Trace) and Path(path).exists() and Path(path).samefile(source.path):
-        raise ConfigError(f"output {path}: is the trace itself: give another file")
     lost: Counter[str] = Counter()
     notes = []
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:

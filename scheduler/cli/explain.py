@@ -14,7 +14,7 @@ from scheduler.analysis.explanation import Explanation, explain, suggestions
 from scheduler.analysis.explanation_table import format_explanation
 from scheduler.cli.cells import CellRunner, only_cell
 from scheduler.cli.html_output import check_html, write_html
-from scheduler.cli.loaded import adapt_by, check_outputs
+from scheduler.cli.loaded import Requests, adapt_by, bounds_of, check_outputs
 from scheduler.cli.model_memory import notes_on_model
 from scheduler.cli.options import OUTPUT_OPTIONS, option_of
 from scheduler.cli.options_explain import DEFAULT_PLACES
@@ -25,9 +25,11 @@ from scheduler.cli.progress import counted, progress_bar
 from scheduler.cli.runs import capacity_of, cost_model_of, settings_of
 from scheduler.cli.workload import notes_on, opened, page_size_of, title_of, tokenizer_of
 from scheduler.lookup_cache import whole_pages
+from scheduler.optimal import OptimalBound
 from scheduler.registry import check_eviction
 from scheduler.report.document import json_text
 from scheduler.request import Request
+from scheduler.samples import each_sample
 from scheduler.sim.run import run_policy
 from scheduler.trace.quoting import Quoter
 
@@ -109,12 +111,22 @@ def _scheduled(arguments: argparse.Namespace) -> _Explained:
         say([f"note: {losses.never_admitted} requests were never admitted and are not counted"])
     waterfall = losses.waterfall(
         cell.run,
-        loaded.bounds.optimal,
+        _bound_of_admitted(loaded, losses),
         settings.capacity_pages,
         cached_outputs=cached_outputs,
     )
     explanation = Explanation(waterfall, None, False, suggestions(waterfall, ()))
     return _Explained(explanation, loaded.name, loaded.notes)
+
+
+def _bound_of_admitted(loaded: Requests, losses: AdmissionLosses) -> OptimalBound:
+    """Return the optimum of the requests that the waterfall counts."""
+    if losses.admitted == len(loaded):
+        return loaded.bounds.optimal
+    admitted = (
+        sample for sample in each_sample(loaded.each()) if sample.rid in losses.admitted_rids
+    )
+    return bounds_of(admitted, loaded.page_size).optimal
 
 
 def _outputs_cached(arguments: argparse.Namespace, kind: KeyKind) -> bool:

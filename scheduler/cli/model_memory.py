@@ -58,6 +58,11 @@ def complete_memory(arguments: argparse.Namespace) -> None:
     given = arguments.given
     if arguments.kv_dtype is not None:
         dtype_bytes(arguments.kv_dtype)
+        if arguments.model is None and arguments.hf_config is None:
+            raise ConfigError(
+                "--kv-dtype does nothing without a model: give --model NAME or --hf-config FILE, "
+                "or leave it out"
+            )
     if arguments.kv_memory is not None:
         several = "capacities" in arguments
         held = arguments.capacities if several else arguments.capacity_tokens

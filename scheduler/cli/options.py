@@ -179,7 +179,8 @@ def add_eviction(group: argparse._ActionsContainer, more: str = "") -> None:
         "--eviction",
         default="lru",
         metavar="NAME",
-        help=f"eviction policy{more} (default: lru)",
+        help="eviction policy: lru, lfu, fifo, filo, mru, slru, priority, random, t-lru, arc, "
+        f"ghost-gittins{more} (default: lru)",
     )
 
 

@@ -20,6 +20,8 @@ from scheduler.cli.options_trace import add_input
 
 __all__ = ["add_curve"]
 
+MOST_BYTES = 1e12
+
 
 def add_curve(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command."""
@@ -65,7 +67,7 @@ def add_curve(commands: argparse._SubParsersAction[Any]) -> None:
     )
     group.add_argument(
         "--kv-bytes-per-token",
-        type=positive,
+        type=_bytes,
         metavar="N",
         help="KV bytes of one token, all layers: adds GiB to the table",
     )
@@ -74,3 +76,10 @@ def add_curve(commands: argparse._SubParsersAction[Any]) -> None:
     add_output(parser)
     add_html(parser)
     add_input(parser)
+
+
+def _bytes(text: str) -> float:
+    value = positive(text)
+    if value > MOST_BYTES:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than {MOST_BYTES:g} bytes")
+    return value

@@ -15,6 +15,7 @@ from radixcache.errors import ConfigError
 from scheduler.cli.loaded import Requests
 from scheduler.cli.parsing import command_line
 from scheduler.cli.version import installed_version
+from scheduler.report.html.text import printable
 from scheduler.report.plain_text import HIDDEN
 from scheduler.report.summary import Summary, to_csv, to_json
 from scheduler.report.sweep import Sweep
@@ -58,9 +59,12 @@ def check_trace_name(path: str) -> None:
 
 
 def say(lines: Iterable[str]) -> None:
-    """Print lines for people to standard error, beside the result."""
+    """Print lines for people to standard error, beside the result.
+
+    What a trace or a path brings along can neither break a line nor steer the terminal.
+    """
     for line in lines:
-        print(line, file=sys.stderr)
+        print(printable(line).replace("\n", "\\n"), file=sys.stderr)
 
 
 def emit(path: str | None, text: str) -> None:

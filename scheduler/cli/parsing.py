@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn, TypeAlias
 
@@ -45,6 +47,7 @@ from scheduler.cli.options_trace import (
 )
 from scheduler.cli.options_validate import add_validate
 from scheduler.cli.options_whatif import add_whatif
+from scheduler.report.order_words import ORDER_WORDS
 
 __all__ = ["command_line", "parse_arguments"]
 
@@ -52,11 +55,32 @@ _CHANGES_NO_BYTE = {"jobs", "quiet", "output", "json", "csv", "html"}
 """Options of which the result does not depend."""
 _ONLY_WITH_A_TRACE = ("format", "strict", "max_new_tokens", "id_tokens", "tokenizer")
 
+_READ = ("trace", "log", "after", "cost_model", "hf_config", "tokenizer")
+"""What names a file that is read."""
+_WRITTEN = ("output", "html")
+_ORDERS = f"{', '.join(ORDER_WORDS)}, or priority+ORDER"
+
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 class _Parser(argparse.ArgumentParser):
     """One line for a wrong call, as for every other wrong input."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Refuse what is left over where the options are known that it may have meant."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}{self._meant(rest)}")
+        return found, rest
+
+    def _meant(self, words: Sequence[str]) -> str:
+        """Name the options that are written much like those that do not exist."""
+        names = [name for action in self._actions for name in action.option_strings]
+        wrong = [word.partition("=")[0] for word in words if word.startswith("--")]
+        near = [match for word in wrong for match in get_close_matches(word, names, n=1)]
+        return f": did you mean {', '.join(near)}?" if near else ""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message} (see '{self.prog} --help')")
@@ -74,8 +98,8 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policies",
         metavar="A,B,...",
-        help=f"orders to run, or all (default: {DEFAULT_POLICIES}; with several presets each "
-        "its own)",
+        help=f"orders to run, or all: {_ORDERS} (default: {DEFAULT_POLICIES}; with several presets "
+        "each its own)",
     )
     parser.add_argument(
         "--preset",
@@ -90,7 +114,12 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
 
 def _add_compare(commands: _Commands) -> None:
     parser = commands.add_parser(
-        "compare", help="several orders on one trace, with the optimum beside them"
+        "compare",
+        help="several orders on one trace, with the optimum beside them",
+        description="Replay a trace on a simulated engine, once with each order of the waiting "
+        "requests, and print hit rates, waiting times and throughput side by side, beside the "
+        "best hit rate there can be. Orders differ only when requests wait: raise --rate or "
+        "--load until they do.",
     )
     for add in (_add_runs, add_memory, add_engine, add_order, add_time, add_arrivals, add_output):
         add(parser)
@@ -150,8 +179,15 @@ def _add_sweep(commands: _Commands) -> None:
 
 
 def _add_replay(commands: _Commands) -> None:
-    parser = commands.add_parser("replay", help="one order, every number; or a plain lookup")
-    parser.add_argument("--policy", default="lpm", metavar="NAME", help="the order (default: lpm)")
+    parser = commands.add_parser(
+        "replay",
+        help="one order, every number; or a plain lookup",
+        description="Replay a trace on a simulated engine with one order and print every number; "
+        "or with --lookup look its prompts up in arrival order, without queue, engine or time.",
+    )
+    parser.add_argument(
+        "--policy", default="lpm", metavar="NAME", help=f"the order: {_ORDERS} (default: lpm)"
+    )
     add_preset(parser)
     parser.add_argument(
         "--lookup",
@@ -172,7 +208,12 @@ def _add_replay(commands: _Commands) -> None:
 
 
 def _add_inspect(commands: _Commands) -> None:
-    parser = commands.add_parser("inspect", help="what is in a trace, and what a cache could reach")
+    parser = commands.add_parser(
+        "inspect",
+        help="what is in a trace, and what a cache could reach",
+        description="Say how long prompts and answers are, how requests arrive, which prefixes "
+        "they share, and the best hit rates that there can be.",
+    )
     add_page_size(parser)
     add_input(parser)
     add_output(parser, csv=False)
@@ -180,7 +221,12 @@ def _add_inspect(commands: _Commands) -> None:
 
 
 def _add_generate(commands: _Commands) -> None:
-    parser = commands.add_parser("generate", help="write a synthetic trace")
+    parser = commands.add_parser(
+        "generate",
+        help="write a synthetic trace",
+        description="Write one of the built-in workloads as a trace in the project's own format; "
+        "the same seed gives the same bytes.",
+    )
     parser.add_argument("kind", choices=WORKLOADS, help="the workload")
     parser.add_argument(
         "--output",
@@ -209,6 +255,8 @@ def _make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
     parser = _Parser(
         prog="radixcache",
         description="Replay LLM traffic against prefix caches and scheduling orders.",
+        epilog="Without a trace commands run on a built-in workload: begin with 'radixcache "
+        "compare'. 'radixcache COMMAND --help' has the options of a command.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and leave")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
@@ -251,7 +299,37 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         _complete_input(arguments)
     if "kv_memory" in arguments:
         complete_memory(arguments)
+    _keep_what_is_read(arguments)
     return arguments
+
+
+def _keep_what_is_read(arguments: argparse.Namespace) -> None:
+    """Refuse to write a result over the file, or into the trace, that it is made of."""
+    written = [name for name in _WRITTEN if getattr(arguments, name, None) is not None]
+    for read in _READ:
+        source: str | None = getattr(arguments, read, None)
+        if source is None:
+            continue
+        for name in written:
+            path: str = getattr(arguments, name)
+            if _same_file(path, source):
+                what = "the trace itself" if read == "trace" else "read by this command"
+                raise ConfigError(f"{name} {path}: is {what}: give another file")
+            # Imported for such a folder only: the readers take a while.
+            if os.path.isdir(source) and import_module("scheduler.trace.source").joins_trace(
+                path, source
+            ):
+                raise ConfigError(
+                    f"{name} {path}: would be a file of the trace {source}: give a file outside "
+                    "of that folder"
+                )
+
+
+def _same_file(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):  # what is not there is nothing that could be lost
+        return False
 
 
 def command_line(arguments: argparse.Namespace) -> str:
@@ -267,9 +345,22 @@ def command_line(arguments: argparse.Namespace) -> str:
             words.append(option_of(f"no_{name}" if given is False else name))
             if not isinstance(given, bool):
                 values = given if isinstance(given, tuple) else (given,)
-                words.append(",".join(str(item).removesuffix(".0") for item in values))
+                words.append(",".join(map(_written, values)))
     # A path may hold bytes that are no text.
     return shlex.join(words).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _written(value: object) -> str:
+    return str(value).removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def _only_looks_up(arguments: argparse.Namespace) -> bool:
+    """Tell whether a command reads the requests alone: nothing is drawn, nothing answers them."""
+    if arguments.command == "explain":
+        return arguments.policy is None
+    if arguments.command == "replay":
+        return bool(arguments.lookup)
+    return arguments.command in {"curve", "inspect", "whatif", "convert"}
 
 
 def _complete_input(arguments: argparse.Namespace) -> None:
@@ -281,6 +372,15 @@ def _complete_input(arguments: argparse.Namespace) -> None:
     for name in ("workload", "size"):
         if name in given and trace is not None:
             raise ConfigError(f"{option_of(name)} and TRACE {trace} exclude each other: give one")
+    if trace is not None and _only_looks_up(arguments):
+        if "seed" in given and getattr(arguments, "sample", None) is None:
+            raise ConfigError(
+                "--seed does nothing with a TRACE, which is read as it is: leave it out"
+            )
+        visible_share = getattr(arguments, "visible_share", None)
+        asked = arguments.command == "convert" or visible_share is not None
+        if "max_new_tokens" in given and not asked:
+            raise ConfigError("--max-new-tokens does nothing without a queue: leave it out")
     if trace is None:
         arguments.workload = arguments.workload or DEFAULT_WORKLOAD
     arguments.max_new_tokens = arguments.max_new_tokens or DEFAULT_MAX_NEW_TOKENS

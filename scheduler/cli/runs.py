@@ -239,6 +239,7 @@ def run_one(
         | _left_out(source)
         | _extrapolated(watched),
         details=arguments.command == "compare" and arguments.html is not None,
+        unsent_requests=source.dropped_requests if isinstance(source, ClosedLoop) else 0,
     )
 
 

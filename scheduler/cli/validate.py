@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from radixcache import KeyKind
 from radixcache.errors import ConfigError, TraceError
 from scheduler.analysis.validation import (
     Measured,
@@ -23,6 +24,7 @@ from scheduler.lookup_cache import whole_pages
 from scheduler.registry import check_eviction
 from scheduler.report.document import csv_text
 from scheduler.request import Request
+from scheduler.samples import each_sample
 from scheduler.trace import ReadOptions, open_trace
 from scheduler.trace.formats import Head
 from scheduler.trace.prometheus import cached_between, is_snapshot, read_snapshot
@@ -205,7 +207,7 @@ def _of_snapshots(arguments: argparse.Namespace, source: Source) -> Validation:
         page_size_of(trace, page_size), arguments.capacity_tokens or counters.capacity_tokens
     )
     with progress_bar("requests", None, quiet=arguments.quiet) as bar:
-        requests = list(counted(islice(trace, arguments.requests), bar))
+        requests = list(each_sample(counted(islice(trace, arguments.requests), bar)))
     say([arguments.trace, *(f"note: {line}" for line in trace.summary.lines())])
     hits = _predict(arguments, cache, [(request, None) for request in requests])
     prompt_tokens = sum(request.prompt_tokens for request in requests)
@@ -227,7 +229,7 @@ def _of_snapshots(arguments: argparse.Namespace, source: Source) -> Validation:
         definition=counters.definition,
         page_size=cache.page_size,
         capacity_tokens=cache.capacity_tokens,
-        cached_outputs=arguments.cache_output == "all",
+        cached_outputs=arguments.cache_output == "all" and trace.kind is not KeyKind.BLOCKS,
         tolerance_points=arguments.tolerance,
         requests=len(requests),
         reported_prompt_tokens=counters.prompt_tokens,

@@ -99,6 +99,11 @@ def _changes(
         pages = [size for size in pages if size <= capacity_of(arguments)]
         replicas = _SHOWN_REPLICAS
     changes: list[Change] = [PageSize(size) for size in pages if size != page_size]
+    if arguments.page_size is not None and not changes:
+        raise ConfigError(
+            f"--page-size {page_size} does nothing: the first row has pages of {page_size} tokens: "
+            "give other sizes, or leave it out"
+        )
     changes += edits
     if arguments.pin:
         changes.append(Pin(_pins(arguments.pin)))

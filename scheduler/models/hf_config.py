@@ -137,7 +137,7 @@ class _Config:
 
     def wrong(self, name: str, value: object, way: str) -> ConfigError:
         """Return the error of a field."""
-        shown = repr(value)[:60] if not isinstance(value, int) else f"{value:.3g}"
+        shown = repr(value)[:60]
         return ConfigError(f"model configuration {self.where}: {name} is {shown}: {way}")
 
 
@@ -200,10 +200,12 @@ def _kinds(config: _Config, layers: int) -> list[LayerKind]:
         if len(listed) != layers:
             raise config.wrong("layer_types", len(listed), f"give one for each of {layers} layers")
         return [_kind(config, name) for name in listed]
-    pattern = config.text("hybrid_override_pattern")
-    if pattern:  # Nemotron-H: M a Mamba layer, * attention, - a plain MLP
+    pattern = config.get("hybrid_override_pattern")
+    if isinstance(pattern, str) and pattern:  # Nemotron-H: M a Mamba layer, * attention, - an MLP
         if len(pattern) != layers:
-            raise config.wrong("hybrid_override_pattern", pattern, f"give {layers} letters")
+            raise config.wrong(
+                "hybrid_override_pattern", pattern, f"give {layers} letters, not {len(pattern)}"
+            )
         return ["full" if letter == "*" else "state" for letter in pattern]
     every = config.optional("full_attention_interval")
     if every is not None:
@@ -282,10 +284,15 @@ def _weight_width(config: _Config) -> float | None:
         width = _BITS.get(method) if isinstance(method, str) else None
     shown = f"{width:g} bytes" if width is not None else "2 bytes"
     config.notes.append(
-        f"weights are quantised ({str(method)[:30]}): {shown} a weight are assumed, KV memory is "
+        f"weights are quantised ({_word(method)}): {shown} a weight are assumed, KV memory is "
         "counted in the model's dtype unless --kv-dtype says otherwise"
     )
     return width
+
+
+def _word(value: object) -> str:
+    """Return a name that a file gives, short and in one line."""
+    return " ".join(str(value)[:30].split())
 
 
 def _parameters(config: _Config, layers: int) -> tuple[float | None, float | None, Experts | None]:

@@ -37,6 +37,15 @@ class Run:
     """DFS optimum of the same requests (`scheduler.optimal`)."""
     ceiling_hit_rate: float | None = None
     """Hit rate of an unbounded cache in arrival order."""
+    unsent_requests: int = 0
+    """Requests that the bounds count and the run never sent."""
+
+    @cached_property
+    def never_admitted(self) -> int:
+        """Requests that the bounds count and no hit rate does."""
+        refused = sum(self.recorder.rejected.values())
+        waited = sum(map(math.isnan, self.recorder.hit_tokens))
+        return self.unsent_requests + refused + waited
 
     @cached_property
     def load(self) -> LoadJudgement:
@@ -181,7 +190,7 @@ def _queue_mean(run: Run) -> Value:
 
 def _optimal_reached(run: Run) -> Value:
     cold = run.hit_rate()
-    return None if cold is None else ratio(cold, run.optimal_hit_rate or 0.0)
+    return None if cold is None or run.never_admitted else ratio(cold, run.optimal_hit_rate or 0.0)
 
 
 def _drain(run: Run) -> Value:
@@ -295,7 +304,8 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         "optimal_reached_share", "of opt.", "share", "cold hit rate / DFS-optimal hit rate",
-        "How much of the optimum was reached.", _optimal_reached, 1,
+        "How much of the optimum was reached. None where requests were never admitted: the "
+        "optimum is of all requests, the hit rate of the others.", _optimal_reached, 1,
     ),
     Metric(
         "offered_requests_per_s", "offered", "requests/s", "(requests - 1) / arrival window",

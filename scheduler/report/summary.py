@@ -70,23 +70,27 @@ def summarize(
     seed: int | None = None,
     assumptions: Mapping[str, Assumption] | None = None,
     details: bool = False,
+    unsent_requests: int = 0,
 ) -> Summary:
     """Compute every metric of a run that has ended.
 
     ``optimal_hit_rate`` and ``ceiling_hit_rate`` belong to the same requests, page size and
-    rule for cached outputs, or the percentage reached means nothing. ``details`` keeps what
-    charts are drawn from.
+    rule for cached outputs, or the percentage reached means nothing. ``unsent_requests`` of them
+    were never sent. ``details`` keeps what charts are drawn from.
 
     Cost: O(requests log requests + steps).
     """
-    run = Run(recorder, page_size, optimal_hit_rate, ceiling_hit_rate)
+    run = Run(recorder, page_size, optimal_hit_rate, ceiling_hit_rate, unsent_requests)
+    said = dict(assumptions or {})
+    if run.never_admitted:
+        said["never_admitted"] = f"{run.never_admitted} requests: in the bounds, in no hit rate"
     return Summary(
         label=label,
         values={m.name: m.compute(run) for m in METRICS},
         load=run.load,
         calibrated=calibrated,
         seed=seed,
-        assumptions=dict(assumptions or {}),
+        assumptions=said,
         ended=dict(sorted(recorder.ended.items())),
         rejected=dict(sorted(recorder.rejected.items())),
         optimal_exact=optimal_exact,

@@ -54,6 +54,13 @@ DEFAULT_COLUMNS: tuple[str, ...] = (
 )
 """What a comparison shows; every metric is in the JSON and the CSV."""
 
+_COLUMN_WORDS = {
+    "cold_hit_rate_share": "Hit cold: cached share of all prompt tokens, from an empty cache",
+    "warm_hit_rate_share": "hit warm: the same of the second half of the requests",
+    "optimal_reached_share": "of opt.: hit cold / DFS optimum, the best any order can reach",
+    "overtaken_max_tokens": "overtaken max: most tokens of later arrivals that went before one "
+    "request",
+}
 _PLAIN_WIDTH = 100
 _NARROWEST_NOTE = 40
 _GAP = "  "
@@ -167,7 +174,13 @@ def shown_verdict(summary: Summary) -> str:
 
 def _notes(summaries: Sequence[Summary], columns: Sequence[str]) -> list[str]:
     """Say what holds for all rows, how the numbers are to be read, and what was assumed."""
-    return notes_on_runs(summaries, columns) + _assumptions(summaries)
+    return [*notes_on_runs(summaries, columns), *_words(columns), *_assumptions(summaries)]
+
+
+def _words(columns: Sequence[str]) -> list[str]:
+    """Say what the columns are whose heads do not say it themselves."""
+    said = [words for name, words in _COLUMN_WORDS.items() if name in columns]
+    return [f"{'; '.join(said)}."] if said else []
 
 
 def notes_on_runs(summaries: Sequence[Summary], columns: Sequence[str]) -> list[str]:

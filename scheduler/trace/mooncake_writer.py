@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 
 from radixcache import KeyKind
-from radixcache.errors import KeyKindError
+from radixcache.errors import InvalidInputError, KeyKindError
 from scheduler.request import Request
 
 __all__ = ["NO_LENGTH", "mooncake_lines"]
 
 NO_LENGTH = "output length not recorded: the most it asks for is written"
+MOST_MS = 2**63
 _encode = msgspec.json.Encoder().encode
 
 
@@ -27,7 +28,8 @@ def mooncake_lines(requests: Iterable[Request], lost: Counter[str]) -> Iterator[
 
     ``lost`` counts the requests that ask for something that a row cannot say, by what it is.
     Times are rounded to whole milliseconds. Streams.
-    Raises: KeyKindError for a key that holds no block ids: see `in_blocks`.
+    Raises: KeyKindError for a key that holds no block ids: see `in_blocks`; InvalidInputError
+    for an arrival that milliseconds cannot say.
     """
     for request in requests:
         if request.key.kind is not KeyKind.BLOCKS:
@@ -37,7 +39,7 @@ def mooncake_lines(requests: Iterable[Request], lost: Counter[str]) -> Iterator[
         _count_lost(request, lost)
         output_tokens = request.recorded_output_tokens
         row: dict[str, Any] = {
-            "timestamp": round(request.arrival_s * 1000),
+            "timestamp": _milliseconds(request),
             "input_length": request.prompt_tokens,
             "output_length": request.max_new_tokens if output_tokens is None else output_tokens,
             "hash_ids": request.key.tokens(),
@@ -47,6 +49,17 @@ def mooncake_lines(requests: Iterable[Request], lost: Counter[str]) -> Iterator[
         line = _encode(row) + b"\n"
         for _ in range(request.samples):
             yield line
+
+
+def _milliseconds(request: Request) -> int:
+    """Return when a request arrives, as far as a row can say it."""
+    arrival_ms = request.arrival_s * 1000
+    if not arrival_ms < MOST_MS:
+        raise InvalidInputError(
+            f"request {request.rid} arrives at {request.arrival_s:g} s: a row counts less than "
+            "2**63 ms; write another format, or times from the first request on"
+        )
+    return round(arrival_ms)
 
 
 def _count_lost(request: Request, lost: Counter[str]) -> None:

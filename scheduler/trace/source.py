@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from radixcache.errors import TraceError
 from scheduler.trace.parquet import PARQUET_MAGIC, ParquetLines
 from scheduler.trace.summary import TraceSummary
 
-__all__ = ["CHUNK_BYTES", "MAX_LINE_BYTES", "Line", "Source"]
+__all__ = ["CHUNK_BYTES", "MAX_LINE_BYTES", "Line", "Source", "joins_trace"]
 
 Line = tuple[int, bytes, bool]
 
@@ -46,10 +47,11 @@ class Source:
         self.path = str(path)
         try:
             self._files = _files_of(Path(path)) if Path(path).is_dir() else [Path(path)]
-            for file in self._files:
+            # A pipe is never opened: that would wait until somebody writes to it.
+            odd = [file for file in self._files if not stat.S_ISREG(file.stat().st_mode)]
+            for file in self._files if not odd else ():
                 with file.open("rb"):
                     pass
-            odd = [file for file in self._files if not file.is_file()]
         except (OSError, ValueError) as error:
             raise TraceError(
                 f"cannot be read ({_why(error)}); check the path", path=self.path
@@ -108,12 +110,23 @@ class Source:
 def _files_of(folder: Path) -> list[Path]:
     """Return the trace files of a folder by name; hidden ones and folders in it are left out."""
     return sorted(
-        file
-        for file in folder.iterdir()
-        if file.name.lower().removesuffix(".gz").endswith(ENDINGS)
-        and not file.name.startswith(".")
-        and not file.is_dir()
+        file for file in folder.iterdir() if _is_trace_name(file.name) and not file.is_dir()
     )
+
+
+def joins_trace(path: str | Path, folder: str | Path) -> bool:
+    """Tell whether a file is one that a folder is read as, or would be once it is written."""
+    path, folder = Path(path), Path(folder)
+    try:
+        if _is_trace_name(path.name) and path.parent.resolve() == folder.resolve():
+            return True
+        return path.exists() and any(file.samefile(path) for file in _files_of(folder))
+    except OSError:
+        return False
+
+
+def _is_trace_name(name: str) -> bool:
+    return name.lower().removesuffix(".gz").endswith(ENDINGS) and not name.startswith(".")
 
 
 def _split(chunks: Iterator[bytes]) -> Iterator[bytes | None]:

@@ -106,7 +106,7 @@ def _plain_cells(run: Distribution, shares: Sequence[float]) -> list[str]:
 
 def _draw_quantiles(runs: Sequence[Distribution], width: float) -> Canvas:
     narrow = width < NARROW_BELOW
-    names = [fitted_name(run.name, 86 if narrow else 180) for run in runs]
+    names = [fitted_name(run.name, 96 if narrow else 180) for run in runs]
     right = max(map(label_width, names), default=0) + 12
     height = max(300.0, 15.0 * len(runs) + 30)
     frame = Frame(54.0, 12.0, width - right, 12 + height)

@@ -132,7 +132,7 @@ def _three(values: Sequence[float], scale: float, decimals: int) -> list[str]:
 
 
 def _draw_trend(lines: Sequence[Line], axis: Axis, optimum: float | None, width: float) -> Canvas:
-    names = [fitted_name(item.name, 86 if width < NARROW_BELOW else 180) for item in lines]
+    names = [fitted_name(item.name, 96 if width < NARROW_BELOW else 180) for item in lines]
     right = max((label_width(f"{name} ↑") for name in names), default=0) + 14
     places = sorted({spot.x for item in lines for spot in item.spots})
     upper = Frame(54.0, 44.0, width - right, 44.0 + _PANEL)

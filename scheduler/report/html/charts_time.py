@@ -72,9 +72,9 @@ def course_figure(runs: Sequence[Course]) -> Figure:
         title="Queue and hit rate over time",
         about=f"Two small line charts an order, with common axes. {'; '.join(said) or 'No run'}.",
         draw=lambda width: _draw(runs, width),
-        caption="All orders on the same axes, from the first arrival to the end of the last step. "
-        "The "
-        "highest value of a queue stands above it.",
+        caption="All orders on the same axes, from the first arrival to the end of the last step; "
+        "each point is the mean of a 60th of the run. The highest point of a queue stands above "
+        "it; for a moment more may have waited.",
         table=_table(runs),
         definitions=_DEFINITIONS,
     )
@@ -154,7 +154,7 @@ def _panel(
             label(place, frame.left, frame.top - 6, fitted_name(run.name, frame.width - 90))
         )
     if kind.peak and values:
-        said = f"at most {kind.shown(max(finite(values), default=0.0))}"
+        said = f"up to {kind.shown(max(finite(values), default=0.0))}"
         drawn.append(text(frame.right, frame.top - 6, said, "k", "end"))
     return drawn
 

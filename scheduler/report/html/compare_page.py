@@ -15,7 +15,8 @@ from scheduler.report.html.charts_time import Course, course_figure
 from scheduler.report.html.figure import Column, DataTable, Definition
 from scheduler.report.html.page import Fact, HtmlReport, Section
 from scheduler.report.html.text import percent, seconds
-from scheduler.report.metrics import METRICS, metric
+from scheduler.report.metrics import METRICS, Metric, metric
+from scheduler.report.order_words import words_of
 from scheduler.report.summary import Summary
 from scheduler.report.table import UNIT_SHOWN, notes_on_runs, shown_value, shown_verdict
 
@@ -28,6 +29,10 @@ _HEADLINE = (
     "ttft_p50_s",
     "ttft_p99_s",
     "overtaken_max_tokens",
+)
+_VERDICT = (
+    "STABLE: the queue does not grow for as long as requests arrive; OVERLOADED: it does, and "
+    "waiting times say how long the trace is; -: the run is too short to tell."
 )
 
 
@@ -48,7 +53,13 @@ def compare_report(
         version=version,
         notes=[*notes, *notes_on_runs(summaries, _HEADLINE)],
         sections=[
-            Section("overview", "Overview", tables=[_headline(summaries)]),
+            Section(
+                "overview",
+                "Overview",
+                tables=[_headline(summaries)],
+                facts=_orders(summaries),
+                definitions=_headline_definitions(summaries),
+            ),
             _hit_rates(summaries),
             *_detailed(summaries),
             Section(
@@ -99,14 +110,34 @@ def _findings(summaries: Sequence[Summary]) -> list[str]:
     if len(drained) > 1:
         rate, most = max(drained, key=lambda pair: pair[0])
         said.append(f"Of these {most.label} gets most done, {rate:.2f} requests/s.")
+    if timed and not all(s.calibrated for s in summaries):
+        said.append("Seconds are simulated and not calibrated: they compare orders, not servers.")
     return said
 
 
-def _headline(summaries: Sequence[Summary]) -> DataTable:
+def _headline_metrics(summaries: Sequence[Summary]) -> list[Metric]:
     shown = [metric(name) for name in _HEADLINE]
     if any(s.overloaded for s in summaries):
         shown[2:2] = [metric("drain_requests_per_s")]
         shown.remove(metric("ttft_p50_s"))
+    return shown
+
+
+def _headline_definitions(summaries: Sequence[Summary]) -> list[Definition]:
+    return [
+        Definition("verdict", "", _VERDICT),
+        *(Definition(m.header, m.formula, m.doc) for m in _headline_metrics(summaries)),
+    ]
+
+
+def _orders(summaries: Sequence[Summary]) -> list[Fact]:
+    """Say what each order does, for the built-in ones."""
+    said = {s.label: words for s in summaries if (words := words_of(s.label)) is not None}
+    return [Fact(label, words) for label, words in said.items()]
+
+
+def _headline(summaries: Sequence[Summary]) -> DataTable:
+    shown = _headline_metrics(summaries)
     return DataTable(
         "The runs side by side",
         [

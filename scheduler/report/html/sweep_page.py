@@ -19,9 +19,10 @@ from scheduler.report.html.charts_sweep import (
     trend_figure,
 )
 from scheduler.report.html.figure import Column, DataTable, Definition, Figure
-from scheduler.report.html.page import HtmlReport, Section
+from scheduler.report.html.page import Fact, HtmlReport, Section
 from scheduler.report.html.text import amount, seconds
 from scheduler.report.metrics import METRICS
+from scheduler.report.order_words import words_of
 from scheduler.report.summary import Summary
 from scheduler.report.sweep import Limit, Sweep, SweepCell
 from scheduler.report.sweep_table import place_said, sweep_notes, sweep_tables
@@ -30,6 +31,12 @@ __all__ = ["sweep_report"]
 
 _MOST_SAID = 3
 Item = TypeVar("Item")
+
+
+_GUARD = (
+    "A guard bounds how much work of later arrivals may go before a request: so many tokens + a "
+    "share of the backlog it found; inf is no bound."
+)
 
 
 def sweep_report(sweep: Sweep, *, subject: str, notes: Sequence[str] = ()) -> HtmlReport:
@@ -41,7 +48,7 @@ def sweep_report(sweep: Sweep, *, subject: str, notes: Sequence[str] = ()) -> Ht
     return HtmlReport(
         title="Scheduling orders under load",
         subject=subject,
-        summary=[*_findings(named), *_guard_findings(guard_trades(grid))],
+        summary=[*_findings(named), *_guard_findings(guard_trades(grid)), *_calibration(sweep)],
         command=sweep.command,
         version=sweep.version,
         notes=[*notes, *(" ".join(note.split()) for note in sweep_notes(sweep))],
@@ -53,6 +60,7 @@ def sweep_report(sweep: Sweep, *, subject: str, notes: Sequence[str] = ()) -> Ht
                 tables=[_as_table(table.title, table.rows) for table in sweep_tables(sweep)],
                 definitions=[Definition(m.header, m.formula, m.doc) for m in METRICS],
             ),
+            Section("orders", "What the orders do", facts=_orders(sweep)),
         ],
     )
 
@@ -80,10 +88,62 @@ def _findings(sweep: Sweep) -> list[str]:
                 f"below {seconds(sweep.target_ttft_p99_s)} up to {fmean(best.rates):.3g} "
                 f"requests/s, {least.name} up to {fmean(least.rates):.3g}."
             )
+    said += _at_the_highest_load(sweep)
     failed = sum(row.error is not None for part in (sweep.cells, sweep.limits) for row in part)
     if failed:
         said.append(f"Runs or searches that failed and are missing here: {failed}.")
     return said
+
+
+def _at_the_highest_load(sweep: Sweep) -> list[str]:
+    """Say who answers soonest at the highest load at which every run is stable."""
+    grid = [cell for cell in sweep.cells if cell.meets_target is None]
+    for load in sorted({_load(cell) for cell in grid}, reverse=True):
+        cells = [cell for cell in grid if _load(cell) == load]
+        runs = [cell.summary for cell in cells if cell.summary is not None]
+        if len(runs) < len(cells) or any(run.overloaded for run in runs):
+            continue
+        means = [
+            (fmean(values), policy)
+            for policy, own in _by_policy(cells)
+            if (values := _values(own, "ttft_mean_s"))
+        ]
+        if len(means) < 2:
+            return []
+        (least, quick), (most, slow) = min(means), max(means)
+        said = (
+            f"At {_load_text(cells[0])}, the highest here at which no queue grows without end, "
+            f"{quick} has the shortest mean time to first token, {seconds(least)}, {slow} the "
+            f"longest, {seconds(most)}."
+        )
+        return [said]
+    return []
+
+
+def _calibration(sweep: Sweep) -> list[str]:
+    runs = [cell.summary for cell in sweep.cells if cell.summary is not None]
+    if all(run.calibrated for run in runs):
+        return []
+    return ["Seconds are simulated and not calibrated: they compare orders, not servers."]
+
+
+def _by_policy(cells: Sequence[SweepCell]) -> Iterable[tuple[str, list[Summary]]]:
+    for policy in dict.fromkeys(cell.policy for cell in cells):
+        yield policy, [c.summary for c in cells if c.policy == policy and c.summary is not None]
+
+
+def _load_text(cell: SweepCell) -> str:
+    if cell.load is not None:
+        return f"a load of {cell.load:g}"
+    return f"{cell.rate:g} requests/s" if cell.rate is not None else f"time scale {_load(cell):g}"
+
+
+def _orders(sweep: Sweep) -> list[Fact]:
+    """Say what each order does, for the built-in ones."""
+    labels = dict.fromkeys(
+        [cell.policy for cell in sweep.cells] + [limit.policy for limit in sweep.limits]
+    )
+    return [Fact(label, words) for label in labels if (words := words_of(label)) is not None]
 
 
 def _grouped(
@@ -218,7 +278,7 @@ def _guard_findings(trades: Sequence[GuardTrade]) -> list[str]:
                 f"against {trade.rows[0].guard.label}, at {fmean(best.hit_points):+.2f} points of "
                 "hit rate."
             )
-    return said
+    return [_GUARD, *said] if said else []
 
 
 def _highest(limits: Sequence[Limit]) -> list[HighestRate]:

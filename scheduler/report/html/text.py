@@ -10,6 +10,7 @@ __all__ = [
     "bare_percent",
     "fixed",
     "percent",
+    "points",
     "printable",
     "seconds",
     "shortened",
@@ -97,6 +98,13 @@ def fixed(value: float | None, decimals: int, *, scale: float = 1) -> str:
     if value is None or not math.isfinite(value):
         return _MISSING
     return f"{value * scale:,.{decimals}f}"
+
+
+def points(share: float | None) -> str:
+    """Return a share of the prompt tokens as points of the hit rate."""
+    if share is None or not math.isfinite(share):
+        return _MISSING
+    return f"{100 * share:.2f}{_SPACE}points"
 
 
 def _digits(value: float) -> str:

@@ -95,7 +95,7 @@ def test_findings_name_the_knee_or_that_nothing_is_hit() -> None:
     text = " ".join(read_page(page(REPORTS["exact"])).text.split())
     knee = REPORTS["exact"].curve.knee()
     assert knee is not None
-    assert f"The knee is at {4 * knee} tokens" in text
+    assert f"The knee, where more memory begins to pay less, is at {4 * knee} tokens" in text
     assert "Nothing is hit at any capacity" in read_page(page(REPORTS["nothing shared"])).text
 
 

@@ -48,6 +48,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "no jobs": (("--jobs", "0"), ("--jobs", "at least 1")),
     "negative seed": (("--seed", "-1"), ("--seed", "at least 0")),
     "unknown eviction": (("--eviction", "oldest"), ("'oldest'", "use one of", "lru")),
+    "misspelt option": (("--polices", "lpm"), ("--polices", "did you mean --policies?", "compare")),
     "unknown hold": (("--hold", "tight"), ("--hold", "stop")),
     "shared hold": (("--hold", "share"), ("publish",)),
     "reserve above 1": (("--output-reserve-ratio", "1.5"), ("--output-reserve-ratio", "0 to 1")),
@@ -249,3 +250,18 @@ def test_full_standard_output_is_one_line() -> None:
 def test_a_fault_in_worker_processes_is_one_line(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "now.jsonl", *GOOD_ROWS)
     refused(run_apart("compare", path, "--jobs", "2", "--capacity-tokens", "1"), "one page")
+
+
+def test_what_a_trace_says_steers_no_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "\x1b[31m\n.jsonl"
+    path.write_text(
+        '{"radixcache_trace":1,"notes":["\\u001b]0;x\\u0007\\nnote: forged \\u202e"]}\n'
+        + "\n".join(GOOD_ROWS)
+    )
+    for call in (("inspect", path, "-q"), ("whatif", path, "-q", "--pin", "\x1b[31m:3")):
+        ran = run(capsys, *call)
+        assert ran.err
+        assert all(character == "\n" or character.isprintable() for character in ran.err)
+        assert not any(line.startswith("note: forged") for line in ran.err.splitlines())

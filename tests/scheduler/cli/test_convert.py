@@ -55,7 +55,7 @@ def test_mooncake_rows_of_a_trace_of_tokens(
     for note in (
         "wrote 4 requests",
         "a block id stands for 4 tokens",
-        "answers have no block ids: what later prompts hit of them is lost (1)",
+        "answers have no block ids, so no later prompt hits them; answers left out (1)",
         "client: no place in a row (2)",
         "output length not recorded: the most it asks for is written (2)",
     ):

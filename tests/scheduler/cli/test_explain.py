@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.command_line import SMALL, run, run_apart
+from tests.models.command_line import SMALL, run, run_apart, write_rows
 
 MOONCAKE = (
     '{"timestamp":0,"input_length":1100,"output_length":3,"hash_ids":[1,2,3]}\n'
@@ -145,3 +145,26 @@ def test_a_timestamp_goes_with_chats(capsys: pytest.CaptureFixture[str], tmp_pat
         ran = run(capsys, "generate", kind, "--timestamp", "before", "-o", tmp_path / name)
         assert ran.code == 2
         assert "chat" in ran.err
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_the_best_order_is_that_of_the_requests_that_count(
+    samples: int, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    long = {"rid": "z", "t": 0, "tokens": list(range(300)), "max_new": 400, "output_tokens": 400}
+    shared = [
+        {"rid": f"r{i}", "t": 0.1, "tokens": [1] * 500 + [i], "max_new": 4, "abort_after_s": 0.01}
+        for i in range(9)
+    ]
+    again = {**long, "rid": "y", "t": 60, "max_new": 1, "output_tokens": 1, "samples": samples}
+    path = write_rows(tmp_path / "trace.jsonl", *map(json.dumps, [long, *shared, again]))
+    options = ("--policy", "lpm", "--capacity-tokens", "800", "--page-size", "4", "-q", "--json")
+    ran = run(capsys, "explain", path, *options)
+    assert "9 requests were never admitted" in ran.err
+    waterfall = json.loads(ran.out)["waterfall"]
+    assert waterfall["prompt_tokens"] == 300 * (1 + samples)
+    assert waterfall["dfs_optimal_hit_tokens"] == 296 * samples
+    assert waterfall["hit_rate"] <= waterfall["dfs_optimal_hit_rate"] <= 1
+    (replayed,) = json.loads(run(capsys, "replay", path, *options).out)["runs"]
+    assert replayed["values"]["optimal_reached_share"] is None
+    assert replayed["assumptions"]["never_admitted"].startswith("9 requests")

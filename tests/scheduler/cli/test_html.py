@@ -85,7 +85,9 @@ def test_a_sweep_writes_rows_tables_and_a_report(
         ["lpm", "2"],
         ["lpm", "8"],
     ]
-    assert "--html" not in drawn.text
+    assert "At 8 requests/s, the highest here" in drawn.text
+    assert "Longest prefix match: " in drawn.text
+    assert f"--html {path}" not in drawn.text
 
 
 def test_a_sweep_of_guards_draws_what_they_cost_and_win(

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from radixcache.eviction_registry import EVICTION_POLICIES
 from scheduler.cli.options_trace import FORMATS
+from scheduler.registry import SCHEDULE_POLICIES
 from scheduler.trace import registry
 from tests.models.command_line import run, run_apart, write_rows
 
@@ -70,9 +72,10 @@ def test_inspect_reads_only_so_many_requests(
 ) -> None:
     path = tmp_path / "trace.jsonl"
     run(capsys, "generate", "unique", "--size", "9", "-o", path)
-    ran = run(capsys, "inspect", path, "--requests", "4", "--json", "--quiet", "-o", path)
+    out = tmp_path / "statistics.json"
+    ran = run(capsys, "inspect", path, "--requests", "4", "--json", "--quiet", "-o", out)
     assert ran.out == ""
-    assert json.loads(path.read_text())["requests"] == 4
+    assert json.loads(out.read_text())["requests"] == 4
 
 
 def test_help_names_every_format(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,3 +103,9 @@ def test_block_ids_may_stand_for_another_number_of_tokens(
     ran = run(capsys, "inspect", text, "-q", "--id-tokens", "16")
     assert ran.code == 2
     assert "has no block ids" in ran.err
+
+
+def test_help_names_every_order_and_eviction_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "".join(run(capsys, "compare", "--help").out.split()).replace("-", "")
+    for name in (*SCHEDULE_POLICIES, *EVICTION_POLICIES):
+        assert f"{name.replace('-', '')}," in text

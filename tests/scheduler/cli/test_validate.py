@@ -119,6 +119,51 @@ def test_snapshots_are_compared_with_a_trace(
     assert "may not be the same requests" in ran.out
 
 
+def test_every_answer_to_a_prompt_is_looked_up(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before, after = tmp_path / "before.prom", tmp_path / "after.prom"
+    before.write_text(VLLM.format(queries=0, hits=0))
+    after.write_text(VLLM.format(queries=120, hits=64))
+    row = json.dumps({"t": 0, "tokens": list(range(40)), "samples": 3})
+    trace = write_rows(tmp_path / "trace.jsonl", row)
+    ran = run(capsys, "validate", before, "--after", after, "--trace", trace, "-q", "--json")
+    document = json.loads(ran.out)
+    assert document["predicted"] == document["reported"]
+    assert document["requests"] == 3
+
+
+def test_answers_without_block_ids_are_not_said_to_be_cached(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before, after = tmp_path / "before.prom", tmp_path / "after.prom"
+    before.write_text(VLLM.format(queries=0, hits=0))
+    after.write_text(VLLM.format(queries=1200, hits=0))
+    trace = tmp_path / "blocks.jsonl"
+    trace.write_text(
+        '{"timestamp": 0, "input_length": 1200, "output_length": 5, "hash_ids": [1, 2, 3]}\n'
+    )
+    ran = run(capsys, "validate", before, "--after", after, "--trace", trace, "-q", "--json")
+    assert json.loads(ran.out)["outputs_cached"] is False
+
+
+def test_the_name_of_a_request_breaks_no_table(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log = tmp_path / "usage.jsonl"
+    rows = [
+        {"request": {"prompt": [1] * 40}, "response": {"usage": usage(40, cached)}}
+        for cached in (0, 3)
+    ]
+    name = "\x1b[31m\n\u202eevil\r"
+    log.write_text("".join(json.dumps(row | {"custom_id": name}) + "\n" for row in rows))
+    ran = run(capsys, "validate", log, "-q")
+    shown = ran.out + ran.err
+    assert "evil" in shown
+    assert all(character == "\n" or character.isprintable() for character in shown)
+    assert next(line for line in ran.out.splitlines() if "evil" in line).endswith("32")
+
+
 @pytest.mark.parametrize(
     ("text", "more", "told"),
     [

@@ -271,3 +271,24 @@ def test_gpus_are_found_by_name() -> None:
     assert gpu_named("H100 SXM") is GPUS["h100"]
     with pytest.raises(ConfigError, match="a100-80gb"):
         gpu_named("tpu")
+
+
+def test_a_pattern_of_many_layers_is_read_whole() -> None:
+    # Nemotron-H 56B has 118 layers.
+    pattern = "M-" * 54 + "*" * 10
+    config = {**LLAMA_8B, "num_hidden_layers": 118}
+    shape = shape_of_config({**config, "hybrid_override_pattern": pattern})
+    assert shape.kv_bytes_per_token() == 10 * 2 * 8 * 128 * 2
+    with pytest.raises(ConfigError, match="give 118 letters, not 117"):
+        shape_of_config({**config, "hybrid_override_pattern": pattern[1:]})
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 2**31], ids=["huge", "low", "2**31"])
+def test_a_size_beyond_every_float_is_refused(value: int) -> None:
+    with pytest.raises(ConfigError, match=r"hidden_size is .*: give a whole number above 0"):
+        shape_of_config({**LLAMA_8B, "hidden_size": value})
+
+
+def test_a_note_on_quantisation_is_one_line() -> None:
+    shape = shape_of_config({**LLAMA_8B, "quantization_config": {"quant_method": "a\nb"}})
+    assert not any("\n" in note for note in shape.notes)

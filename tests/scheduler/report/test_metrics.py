@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.report.metrics import METRICS, Run, metric, percentile
 from scheduler.report.recorder import Recorder
+from scheduler.report.summary import summarize
 from tests.models.recorded_runs import ask, ended, queue_run, step
 
 UNIT_LAST = {
@@ -55,7 +56,7 @@ EXPECTED = {
     "warm_hit_rate_share": 140 / 400,
     "ceiling_hit_rate_share": 0.6,
     "optimal_hit_rate_share": 0.7,
-    "optimal_reached_share": 140 / 500 / 0.7,
+    "optimal_reached_share": None,  # one request was refused
     "offered_requests_per_s": 2 / 10,
     "utilisation_share": 4 / 10,
     "makespan_s": 14.0,
@@ -137,6 +138,27 @@ def test_requests_that_never_started_count_in_no_hit_rate_and_no_latency() -> No
     assert run.hit_rate() is None
     assert run.ttft_s == run.e2e_s == run.tpot_s == []
     assert recorder.counts() == {"submitted": 2, "ended": 1, "alive": 1, "rejected": 0}
+
+
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("unsent", [0, 2])
+def test_no_share_of_an_optimum_of_other_requests(waits: bool, unsent: int) -> None:
+    recorder = Recorder()
+    served = ask(0, 0.0)
+    served.hit_tokens = 3
+    for state in (served, ask(1, 1.0)) if waits else (served,):
+        recorder.on_submit(state)
+        state.finished_s, state.finish_reason = 5.0, "abort"
+        recorder.on_finish(state)
+    made = summarize(
+        recorder, label="a", page_size=1, optimal_hit_rate=0.01, unsent_requests=unsent
+    )
+    rate = made.values["cold_hit_rate_share"]
+    assert rate == 3 / served.request.prompt_tokens
+    missing = waits + unsent
+    assert made.values["optimal_reached_share"] == (None if missing else rate / 0.01)
+    said = f"{missing} requests: in the bounds, in no hit rate"
+    assert made.assumptions == ({"never_admitted": said} if missing else {})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixcache import PrefixKey
-from radixcache.errors import KeyKindError
+from radixcache.errors import InvalidInputError, KeyKindError
 from scheduler.lookup import lookup_replay
 from scheduler.optimal import optimal_prefill
 from scheduler.request import Request
@@ -104,3 +104,13 @@ def test_keys_of_tokens_are_refused() -> None:
     asked = Request(rid="a", key=PrefixKey([1]), prompt_tokens=1, max_new_tokens=1)
     with pytest.raises(KeyKindError, match="rows need block ids"):
         list(mooncake_lines([asked], Counter()))
+
+
+def test_a_time_beyond_every_millisecond_is_refused() -> None:
+    key = PrefixKey.from_block_ids([4], 512)
+    for arrival_s in (9.3e15, 1e308):
+        asked = Request(rid="a", key=key, prompt_tokens=9, max_new_tokens=1, arrival_s=arrival_s)
+        with pytest.raises(InvalidInputError, match="request a arrives at"):
+            list(mooncake_lines([asked], Counter()))
+    late = Request(rid="a", key=key, prompt_tokens=9, max_new_tokens=1, arrival_s=9e15)
+    assert json.loads(*mooncake_lines([late], Counter()))["timestamp"] == 9 * 10**18

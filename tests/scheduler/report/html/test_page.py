@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.report.html.page import HtmlReport, render_html
 from scheduler.report.metrics import METRICS
+from scheduler.report.order_words import ORDER_WORDS
 from scheduler.report.table import shown_value
 from tests.models.report_pages import PAGES, compared, overloaded, page_named, runs
 from tests.models.report_reading import read_page
@@ -77,6 +78,17 @@ def test_findings_name_the_best_run() -> None:
     text = read_page(page_named("overloaded")).text
     assert "Overloaded, their queues grow without end: fcfs." in text
     assert "lpm has the shortest mean time to first token" in text
+
+
+def test_orders_are_explained_beside_the_overview() -> None:
+    text = " ".join(read_page(page_named("overloaded")).text.split())
+    for order in ("fcfs", "lpm"):
+        assert ORDER_WORDS[order] in text
+
+
+def test_it_is_said_at_the_top_that_seconds_are_not_calibrated() -> None:
+    text = read_page(page_named("compare")).text
+    assert text.index("not calibrated") < text.index("The runs side by side")
 
 
 def test_a_sweep_names_the_order_that_goes_farthest() -> None:
