@@ -259,9 +259,13 @@ def _keep_what_is_read(arguments: argparse.Namespace) -> None:
     """Refuse to write a result over the file, or into the trace, that it is made of."""
     written = [name for name in _WRITTEN if getattr(arguments, name, None) is not None]
     for read in _READ:
-        source = getattr(arguments, read, None)
-        for name in written if source is not None else ():
-            path = getattr(arguments, name)
+        source: str | None = getattr(arguments, read, None)
+        if source is None:
+            continue
+        if read == "tokenizer" and os.path.isdir(source):
+            source = os.path.join(source, "tokenizer.json")
+        for name in written:
+            path: str = getattr(arguments, name)
             if _same_file(path, source):
                 what = "the trace itself" if read == "trace" else "read by this command"
                 raise ConfigError(f"{name} {path}: is {what}: give another file")
