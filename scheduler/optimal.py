@@ -46,7 +46,7 @@ class OptimalBound:
         """1 - C* / prompt tokens; None without a prompt token."""
         if not self.prompt_tokens:
             return None
-        return 1.0 - self.prefill_tokens / self.prompt_tokens
+        return (self.prompt_tokens - self.prefill_tokens) / self.prompt_tokens
 
 
 class _Span:

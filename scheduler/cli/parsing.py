@@ -310,6 +310,8 @@ def _keep_what_is_read(arguments: argparse.Namespace) -> None:
         source: str | None = getattr(arguments, read, None)
         if source is None:
             continue
+        if read == "tokenizer" and os.path.isdir(source):
+            source = os.path.join(source, "tokenizer.json")
         for name in written:
             path: str = getattr(arguments, name)
             if _same_file(path, source):

@@ -101,14 +101,26 @@ class _LoadedTokenizer:
     __slots__ = ("_decode", "_encode", "name")
 
     def __init__(self, tokenizer: Any, name: str) -> None:
+        # A file may keep what its trainer cut or filled texts to: prompts are taken whole.
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
         self._encode = tokenizer.encode
         self._decode = tokenizer.decode
         self.name = name
 
     def encode(self, text: str) -> Sequence[int]:
-        """Return the token ids of a text, without added special tokens."""
+        """Return the token ids of a text, without added special tokens.
+
+        Raises: ConfigError for a text that its vocabulary has no token for.
+        """
         clean = text.encode(errors="replace").decode()
-        ids: list[int] = self._encode(clean, add_special_tokens=False).ids
+        try:
+            ids: list[int] = self._encode(clean, add_special_tokens=False).ids
+        except Exception as error:  # the library raises bare Exception
+            raise ConfigError(
+                f"tokenizer {self.name}: cannot cut {clean[:20]!r} into tokens ({error}): give the "
+                "tokenizer.json of the model that took these texts"
+            ) from None
         return ids
 
     def decode(self, ids: Sequence[int]) -> str | None:

@@ -43,7 +43,7 @@ def test_a_lookup_takes_every_option_of_the_trace(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     path = write_rows(tmp_path / "trace.jsonl", '{"t": 0, "tokens": [1, 2, 3]}')
-    options = ("--format", "radixcache", "--requests", "1", "--strict", "--max-new-tokens", "9")
+    options = ("--format", "radixcache", "--requests", "1", "--strict")
     assert run(capsys, *command, path, *options, "--tokenizer", "pieces", "-q").code == 0
     row = '{"timestamp":0,"input_length":100,"output_length":3,"hash_ids":[1,2]}\n'
     path = tmp_path / "mooncake.jsonl"

@@ -144,7 +144,7 @@ def test_answers_without_block_ids_are_not_said_to_be_cached(
         '{"timestamp": 0, "input_length": 1200, "output_length": 5, "hash_ids": [1, 2, 3]}\n'
     )
     ran = run(capsys, "validate", before, "--after", after, "--trace", trace, "-q", "--json")
-    assert json.loads(ran.out)["outputs_cached"] is False
+    assert json.loads(ran.out)["cached_outputs"] is False
 
 
 def test_the_name_of_a_request_breaks_no_table(

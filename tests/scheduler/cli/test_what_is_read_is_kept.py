@@ -61,6 +61,12 @@ def test_a_result_takes_no_other_input_s_place(
         ran = run(capsys, command, path, option, other, "-o", other)
         refused(ran, "output", "read by this command", "another file")
     assert other.read_text() == "{}"
+    vocabulary = tmp_path / "vocabulary"
+    vocabulary.mkdir()
+    (vocabulary / "tokenizer.json").write_text("{}")
+    call = ("inspect", path, "--tokenizer", vocabulary, "-o")
+    refused(run(capsys, *call, vocabulary / "tokenizer.json"), "read by this command")
+    refused(run(capsys, *call, vocabulary / "other.json"), "is neither a tokenizer.json")
     log = tmp_path / "server.log.gz"
     log.write_bytes(LOG.read_bytes())
     for command in ("calibrate", "validate"):

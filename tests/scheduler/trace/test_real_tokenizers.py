@@ -185,3 +185,27 @@ def test_a_tokenizer_that_does_nothing_is_refused(
     blocks = tmp_path / "blocks.jsonl"
     blocks.write_text('{"timestamp":0,"input_length":512,"output_length":1,"hash_ids":[1]}\n')
     refused(run(capsys, "inspect", blocks, "--tokenizer", "pieces"), "holds no text")
+
+
+def test_what_a_file_cuts_or_fills_texts_to_is_not_done(tmp_path: Path) -> None:
+    made = tokenizers.Tokenizer.from_str(greedy_json())
+    whole = made.encode("xyzxyz", add_special_tokens=False).ids
+    made.enable_truncation(max_length=2)
+    made.enable_padding(length=9)
+    made.save(str(tmp_path / "tokenizer.json"))
+    assert load_tokenizer(str(tmp_path)).encode("xyzxyz") == whole
+    assert len(whole) == 6
+
+
+def test_a_text_that_a_vocabulary_lacks_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    model = tokenizers.models.WordLevel(vocab={"a": 0}, unk_token="?")
+    tokenizers.Tokenizer(model).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(ConfigError, match=r"cannot cut 'other' into tokens .*UNK"):
+        load_tokenizer(str(tmp_path)).encode("other")
+    path = write_rows(tmp_path / "rows.jsonl", '{"t":0,"text":"other"}')
+    refused(run(capsys, "inspect", path, "--tokenizer", tmp_path, "-q"), "the tokenizer")
+    chat = tmp_path / "chat.jsonl"
+    chat.write_text('{"model":"m","messages":[{"role":"user","content":"other"}]}\n')
+    refused(run(capsys, "inspect", chat, "--tokenizer", tmp_path, "-q"), "tokenizer")
