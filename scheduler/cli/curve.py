@@ -64,15 +64,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _capacity_pages(arguments: argparse.Namespace, page_size: int) -> list[int] | None:
-    """Return the capacities asked for in pages, each once."""
+    """Return the capacities asked for in whole pages, in order. Raises: ConfigError."""
     if arguments.capacities is None:
         return None
+    asked: dict[int, int] = {}
     for tokens in arguments.capacities:
         if tokens < page_size:
             raise ConfigError(
                 f"capacity is {tokens} tokens, less than a page of {page_size}: give more"
             )
-    return sorted({tokens // page_size for tokens in arguments.capacities})
+        other = asked.setdefault(tokens // page_size, tokens)
+        if other != tokens:
+            raise ConfigError(
+                f"capacities {other} and {tokens} are both {tokens // page_size} pages of "
+                f"{page_size} tokens: give one"
+            )
+    return sorted(asked)
 
 
 def _requests(arguments: argparse.Namespace, trace: Trace | Workload) -> Iterator[Request]:
