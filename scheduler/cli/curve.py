@@ -59,10 +59,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _capacity_pages(arguments: argparse.Namespace, page_size: int) -> list[int] | None:
-    """Return the capacities asked for in pages, each once."""
+    """Return the capacities asked for in whole pages, in order. Raises: ConfigError."""
     if arguments.capacities is None:
         return None
-    return sorted({whole_pages(tokens, page_size) for tokens in arguments.capacities})
+    asked: dict[int, int] = {}
+    for tokens in arguments.capacities:
+        pages = whole_pages(tokens, page_size)
+        other = asked.setdefault(pages, tokens)
+        if other != tokens:
+            raise ConfigError(
+                f"capacities {other} and {tokens} are both {pages} pages of "
+                f"{page_size} tokens: give one"
+            )
+    return sorted(asked)
 
 
 def _requests(arguments: argparse.Namespace, trace: Trace | Workload) -> Iterator[Request]:

@@ -217,6 +217,10 @@ def _of_snapshots(arguments: argparse.Namespace, source: Source) -> Validation:
             f"the trace has {prompt_tokens:,} prompt tokens and the server counted "
             f"{counters.prompt_tokens:,}: they may not be the same requests, or another tokenizer"
         )
+    if counters.engines > 1:
+        notes.append(
+            f"{counters.engines} engines are counted together: one cache is predicted for all"
+        )
     if counters.page_size not in {None, cache.page_size}:
         notes.append(
             f"the server has pages of {counters.page_size} tokens, predicted are {cache.page_size}"

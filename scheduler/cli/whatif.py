@@ -143,6 +143,8 @@ def _pins(texts: list[str]) -> Pins:
     """Return what `--pin` names. Raises: ConfigError."""
     prefixes, top = [], 0
     for text in texts:
+        if texts.count(text) > 1:
+            raise ConfigError(f"--pin {text}: is given twice: give it once")
         name, _, digits = text.rpartition(":")
         if not name or not digits.isascii() or not digits.isdigit() or not 0 < int(digits) < 2**31:
             raise ConfigError(

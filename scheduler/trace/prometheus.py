@@ -20,6 +20,8 @@ _SAMPLE = re.compile(
 _LABEL = re.compile(r'(\w{1,60})="([^"]{0,200})"')
 _MOST = 1e15
 
+_RANKS = ("engine", "dp_rank")
+"""Labels that tell the data-parallel engines of a server apart."""
 _COUNTERS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
     # engine, definition, names of the prompt tokens, names of the cached ones
     (
@@ -57,6 +59,9 @@ class Snapshot:
     values: dict[str, float]
     page_size: int | None
     capacity_tokens: int | None
+    """Of one engine."""
+    engines: int = 1
+    """Data-parallel engines whose samples are added up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +76,7 @@ class CacheCounters:
     capacity_tokens: int | None
     external_tokens: int
     """Tokens that a connector brought from another cache, beside."""
+    engines: int = 1
 
 
 def is_snapshot(data: bytes) -> bool:
@@ -82,6 +88,7 @@ def read_snapshot(source: Source) -> Snapshot:
     """Read one snapshot; lines that are no sample are passed over. Cost: O(file)."""
     values: dict[str, float] = {}
     page_size = capacity = None
+    engines: set[str] = set()
     for _, text in log_lines(source, TraceSummary()):
         found = None if text.startswith("#") else _SAMPLE.fullmatch(text.strip())
         if found is None:
@@ -93,15 +100,16 @@ def read_snapshot(source: Source) -> Snapshot:
         if not math.isfinite(value) or abs(value) > _MOST:
             continue
         values[found[1]] = values.get(found[1], 0.0) + value
+        labels = dict(_LABEL.findall(found[2] or ""))
+        engines |= {labels[name] for name in _RANKS if name in labels}
         if found[1] == "vllm:cache_config_info":
-            labels = dict(_LABEL.findall(found[2] or ""))
             page_size = _whole(labels.get("block_size")) or page_size
             blocks = _whole(labels.get("num_gpu_blocks"))
             if page_size is not None and blocks is not None:
                 capacity = page_size * blocks
         elif found[1] == "sglang:max_total_num_tokens" and value >= 1:
             capacity = int(value)
-    return Snapshot(source.path, values, page_size, capacity)
+    return Snapshot(source.path, values, page_size, capacity, max(len(engines), 1))
 
 
 def cached_between(before: Snapshot, after: Snapshot) -> CacheCounters:
@@ -131,6 +139,7 @@ def cached_between(before: Snapshot, after: Snapshot) -> CacheCounters:
             cached_tokens=cached_tokens,
             page_size=after.page_size or (1 if engine == "sglang" else 16),
             capacity_tokens=after.capacity_tokens,
+            engines=after.engines,
             external_tokens=_grown(before, after, external) if external in after.values else 0,
         )
     gauge = (

@@ -112,3 +112,12 @@ def test_answers_without_block_ids_cannot_be_asked_for(
             continue
         ran = run(capsys, command[0], path, *command[1:], "--cache-output", *more)
         refused(ran, f"--cache-output {more[0]}", "no block ids")
+
+
+def test_two_capacities_of_the_same_pages_are_one_too_many(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = write_rows(tmp_path / "trace.jsonl", *GOOD_ROWS)
+    call = ("curve", path, "--quiet", "--page-size", "2", "--capacities")
+    refused(run(capsys, *call, "4,2,5"), "capacities 4 and 5", "2 pages of 2 tokens", "give one")
+    assert run(capsys, *call, "4,2").code == 0

@@ -133,6 +133,20 @@ def test_every_answer_to_a_prompt_is_looked_up(
     assert document["requests"] == 3
 
 
+def test_engines_that_are_counted_together_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before, after = tmp_path / "before.prom", tmp_path / "after.prom"
+    line = 'vllm:prefix_cache_queries_total{{engine="{}"}} {}\n'
+    before.write_text("".join(line.format(engine, 0) for engine in range(2)))
+    after.write_text("".join(line.format(engine, 20) for engine in range(2)))
+    trace = write_rows(tmp_path / "trace.jsonl", json.dumps({"t": 0, "tokens": [1] * 40}))
+    ran = run(capsys, "validate", before, "--after", after, "--trace", trace, "-q", "--json")
+    document = json.loads(ran.out)
+    assert document["reported"]["prompt_tokens"] == 40
+    assert any(note.startswith("2 engines are counted") for note in document["notes"])
+
+
 def test_answers_without_block_ids_are_not_said_to_be_cached(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

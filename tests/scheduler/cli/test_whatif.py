@@ -176,6 +176,7 @@ def test_tenants_are_clients(capsys: Capture, tmp_path: Path) -> None:
         (("--pin", ":3"), "--pin :3: give RID:TOKENS"),
         (("--pin", "r0:0"), "--pin r0:0: give RID:TOKENS"),
         (("--pin", "top:1", "--pin", "top:2"), "top:K is given twice"),
+        (("--pin", "r0:2", "--pin", "r0:2"), "--pin r0:2: is given twice"),
         (("--pin", "top:1001"), "pin top 1001: give at most 1000"),
         (("--replicas", "1025"), "1025 replicas by route 'cache-aware': give 1 to 1024"),
         (("--eviction", "optimal"), "eviction is 'optimal': use one of"),
