@@ -11,7 +11,7 @@ import pytest
 from bench import eviction_table, sweep_table
 from bench.page_blocks import RESULTS, ROOT, write_block
 from bench.sweep import COMMANDS, KEPT_PLACES, KEPT_VALUES, POLICIES, condensed, written
-from scheduler.cli.compare import policies_of
+from scheduler.cli.compare import runs_of
 from scheduler.cli.parsing import parse_arguments
 from scheduler.report.metrics import METRICS
 from tests.models.command_line import run
@@ -105,7 +105,7 @@ def test_a_sweep_is_condensed_to_what_the_tables_need(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("name", list(COMMANDS))
 def test_each_command_is_one_that_sweep_takes(name: str) -> None:
     arguments = parse_arguments(["sweep", *COMMANDS[name].split()])
-    assert set(policies_of(arguments.policies)) <= set(POLICIES)
+    assert set(runs_of(arguments)) <= set(POLICIES)
     assert arguments.loads or arguments.rates or arguments.target_ttft_p99
 
 
