@@ -84,14 +84,16 @@ class _Pool:
         self._tasks = tasks
         self._tell = tell
         self._workers = workers
-        self._done = context.Array("q", len(tasks), lock=False)
-        self._others = set(multiprocessing.active_children())
-        self._executor = ProcessPoolExecutor(
-            workers,
-            mp_context=context,
-            initializer=_start_worker,
-            initargs=(arguments, self._done),
-        )
+        # An interrupt in the middle of this would leave named semaphores behind.
+        with _interrupts_held():
+            self._done = context.Array("q", len(tasks), lock=False)
+            self._others = set(multiprocessing.active_children())
+            self._executor = ProcessPoolExecutor(
+                workers,
+                mp_context=context,
+                initializer=_start_worker,
+                initargs=(arguments, self._done),
+            )
 
     def run(self, bar: Bar) -> list[Any]:
         try:
