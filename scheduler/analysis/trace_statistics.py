@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain
 
 from radixcache import KeyKind, Namespace
 from scheduler.analysis.prefix_trie import PrefixTrie
@@ -212,6 +213,16 @@ class _Hits:
         return self._seen_tokens / self.meter.prompt_tokens if known else None
 
 
+def _first_looked_at(
+    requests: Iterator[Request], cached_outputs: bool
+) -> tuple[Iterator[Request], bool]:
+    """Return the requests, and whether outputs can be cached: those of block ids have none."""
+    first = next(requests, None)
+    if first is None:
+        return iter(()), False
+    return chain((first,), requests), cached_outputs and first.key.kind is not KeyKind.BLOCKS
+
+
 def trace_statistics(
     requests: Iterable[Request],
     page_size: int,
@@ -228,17 +239,18 @@ def trace_statistics(
     exhausted, so a reader's own counter will do. With ``sharing``, an empty trie, the shared
     prefixes are found too; ``quote`` writes them.
 
-    Cost: two `OptimalMeter.add` a request, and one `PrefixTrie.add`. Memory: that of these,
-    16 bytes a request, a count a session and a minute.
+    Cost: two `OptimalMeter.add` a request, and one `PrefixTrie.add`. Memory: that of the trie,
+    ``exact_limit_bytes`` for the meters together, beyond which they estimate, 16 bytes a
+    request, a count a session and a minute.
     """
     tally = _Tally(page_size)
-    with_outputs = _Hits(page_size, cached_outputs, exact_limit_bytes)
-    prompts_only = _Hits(page_size, False, exact_limit_bytes) if cached_outputs else None
-    for request in each_sample(requests):
+    samples, both = _first_looked_at(each_sample(requests), cached_outputs)
+    limit_bytes = exact_limit_bytes // (2 if both else 1)
+    with_outputs = _Hits(page_size, cached_outputs, limit_bytes)
+    prompts_only = _Hits(page_size, False, limit_bytes) if both else None
+    for request in samples:
         tally.add(request)
         with_outputs.add(request)
-        if request.key.kind is KeyKind.BLOCKS:
-            prompts_only = None  # no output has ids: one meter says both
         if prompts_only is not None:
             prompts_only.add(request)
         if sharing is not None:

@@ -18,6 +18,9 @@ from scheduler.trace.quoting import Quoter
 
 __all__ = ["run"]
 
+_PREFIX_BYTES = 64 * 1024 * 1024
+"""Memory for the shared prefixes, beside that of the optimum."""
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
@@ -30,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
             counted(islice(trace, arguments.requests), bar),
             page_size,
             cached_outputs=True,
-            sharing=PrefixTrie(),
+            sharing=PrefixTrie(limit_bytes=_PREFIX_BYTES),
             quote=Quoter(tokenizer).quote,
         )
     if isinstance(trace, Trace):
