@@ -50,10 +50,10 @@ COMMANDS: dict[str, str] = {
     "mooncake": f"TRACES/{MOONCAKE} --requests 2000 --capacities 4194304 --loads 0.5,0.9 "
     f"--policies {FEWER} --seeds 0,1,2",
     "few-shot-rate": f"{FEW_SHOT} --size 800 {TARGET} --policies {FEWER} --seeds 0,1,2",
-    "agents-rate": f"{AGENTS} --size 40 {TARGET} --policies {FEWER}",
-    "chat-rate": f"{CHAT} --size 200 {TARGET} --policies {FEWER}",
+    "agents-rate": f"{AGENTS} --size 40 {TARGET} --policies {FEWER} --seeds 0,1,2",
+    "chat-rate": f"{CHAT} --size 200 {TARGET} --policies {FEWER} --seeds 0,1,2",
     "mooncake-rate": f"TRACES/{MOONCAKE} --requests 2000 --capacities 4194304 "
-    f"--target-ttft-p99 20 --tolerance 0.05 --policies {FEWER}",
+    f"--target-ttft-p99 20 --tolerance 0.05 --policies {FEWER} --seeds 0,1,2",
 }
 """The options of each command; TRACES is the folder of traces."""
 
