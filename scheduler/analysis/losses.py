@@ -20,7 +20,7 @@ room because its own request filled the cache counts as evicted when it is wante
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -28,9 +28,11 @@ import numpy as np
 
 from radixcache import EvictionPolicy, PrefixKey
 from radixcache.errors import KeyKindError
+from scheduler.analysis.optimal_replay import OptimalReplay
 from scheduler.analysis.prefix_hashes import prefix_hashes
+from scheduler.analysis.stack_distances import StackDistances
 from scheduler.analysis.token_mirror import TokenMirror
-from scheduler.lookup import lookup_replay
+from scheduler.analysis.touches import TouchRule
 from scheduler.lookup_cache import LookupCache, usable_tokens
 from scheduler.optimal import DEFAULT_EXACT_LIMIT_BYTES, OptimalBound, OptimalMeter, computed_key
 from scheduler.request import Request
@@ -139,46 +141,43 @@ def loss_waterfall(
 
     A request for several samples counts as many. ``on_request`` is told each one's own losses.
     ``cached_outputs`` keeps recorded outputs for the requests after it. The eviction-policy
-    loss takes a second replay, with the optimal eviction of the same order; it is skipped
+    loss takes `OptimalReplay`, the optimal eviction of the same order; it is skipped
     where nothing was evicted.
 
-    Cost: two lookup replays and a hash a page. Memory: the cache twice, 70 bytes a distinct
-    page and 8 bytes a page of all prompts with their outputs, and what `OptimalMeter` takes.
+    Cost: a lookup replay, a hash a page, `StackDistances.add` a request and one
+    `OptimalReplay.hits`. Memory: the cache, 70 bytes a distinct page, and what these and
+    `OptimalMeter` take.
     Raises: ConfigError for a capacity below one page; KeyKindError for mixed kinds of keys.
     """
     meter = OptimalMeter(page_size, exact_limit_bytes=exact_limit_bytes)
     replay = _Replay(page_size, capacity_pages, policy, cached_outputs)
     totals = [0] * len(TokenLosses._fields)
-    paths: list[Request] = []
+    distances = StackDistances(TouchRule(page_size, cached_outputs=cached_outputs))
     for request in each_sample(requests):
         whole = computed_key(request) if cached_outputs else None
-        losses, digests = replay.serve(request, whole)
+        losses = replay.serve(request, whole)
         totals = [total + part for total, part in zip(totals, losses, strict=True)]
         meter.add(
             request.key, request.prompt_tokens, whole, max_match_tokens=request.max_match_tokens
         )
-        paths.append(_path_request(request, digests, page_size))
+        distances.add(request)
         if on_request is not None:
             on_request(request, losses)
     sums = TokenLosses(*totals)
+    optimal_hit = sums.hit
+    if sums.evicted and capacity_pages is not None:
+        optimal_hit = OptimalReplay(distances).hits(capacity_pages).hit_tokens
     return waterfall_of(
         sums,
         meter.bound(),
         order=None,
-        optimal_hit=_optimal_hit(paths, page_size, capacity_pages) if sums.evicted else sums.hit,
-        requests=len(paths),
+        optimal_hit=optimal_hit,
+        requests=len(distances.touched_pages),
         page_size=page_size,
         capacity_pages=capacity_pages,
         policy=policy if isinstance(policy, str) else policy.name,
         cached_outputs=cached_outputs,
     )
-
-
-def _optimal_hit(paths: Sequence[Request], page_size: int, capacity_pages: int | None) -> int:
-    """Return what the optimal eviction hits in this order."""
-    return lookup_replay(
-        paths, page_size, capacity_pages=capacity_pages, policy="optimal", last_token=True
-    ).hit_tokens
 
 
 def waterfall_of(
@@ -241,8 +240,8 @@ class _Replay:
         self._layout: int | None = None
         self._seen: set[int] = set()
 
-    def serve(self, request: Request, whole: PrefixKey | None) -> tuple[TokenLosses, array[int]]:
-        """Serve a request; return its losses and the digests of all it leaves behind."""
+    def serve(self, request: Request, whole: PrefixKey | None) -> TokenLosses:
+        """Serve a request; return its losses."""
         page, key = self._page_size, request.key
         cache, mirror = self._parts(key)
         digests = page_digests(key if whole is None else whole, page)
@@ -261,7 +260,7 @@ class _Replay:
         hit = cache.serve(request, whole)
         assert hit == losses.hit
         assert sum(losses) == request.prompt_tokens
-        return losses, digests
+        return losses
 
     def _parts(self, key: PrefixKey) -> tuple[LookupCache, TokenMirror]:
         """Return the cache and its mirror, made for the first key's kind."""
@@ -293,14 +292,3 @@ def page_digests(key: PrefixKey, page_size: int) -> array[int]:
     digests = array("q")
     digests.frombytes((hashes >> np.uint64(1)).astype(np.int64).tobytes())
     return digests
-
-
-def _path_request(request: Request, digests: Sequence[int], page_size: int) -> Request:
-    """Return a small request with the same pages: block ids of the prompt and its output."""
-    return Request(
-        rid=request.rid,
-        key=PrefixKey.from_block_ids(digests, page_size),
-        prompt_tokens=request.prompt_tokens,
-        max_new_tokens=1,
-        max_match_tokens=request.max_match_tokens,
-    )
